@@ -18,7 +18,7 @@
 //!
 //! A Unix socket needs a name, and a process that was killed leaves it behind. Who removes whatever has the name may remove
 //! anything, as root. So [`NamedSocket`] takes over only what was left. Who may connect is said by the socket's mode, which [`listen_in`]
-//! takes from the directory; it has its name only when it listens. Who comes in waits at a [`Threshold`] until it is known who that is.
+//! takes from the directory; it has its name only when it listens. A [`Door`] is such a socket or one of TCP. Who comes in waits at a [`Threshold`] until it is known who that is.
 //!
 //! # Room
 //!
@@ -48,6 +48,7 @@
 //! Not guaranteed: speed (a system call each time), or that a test can repeat it. Deterministic processes are given a seed
 //! instead.
 
+mod door;
 mod lock;
 mod record_log;
 mod room;
@@ -55,6 +56,7 @@ mod socket;
 mod threshold;
 mod whole;
 
+pub use door::{Door, Visit};
 pub use lock::lock_file;
 pub use record_log::{RecordFormat, RecordLog, RecordLogError};
 pub use room::bytes_in;

@@ -14,7 +14,7 @@
 //!
 //! # The structure
 //!
-//! - [`Figures`]: what is told, with the names, kinds and labels of Prometheus.
+//! - [`Figures`]: what is told, with the names, kinds and labels of Prometheus; [`Events`]: those that count what a log tells.
 //! - [`serve`]: tells it.
 //!
 //! # Example
@@ -34,8 +34,10 @@
 //! A label stays in its quotes, whatever it holds. Nobody waits for another who says nothing or reads nothing. Not guaranteed: anything of HTTP beyond an answer to
 //! one question in each connection; nor secrecy.
 
+mod events;
 mod exposition;
 mod figures;
 
+pub use events::Events;
 pub use exposition::{ASKING, serve};
 pub use figures::{Figures, Kind};

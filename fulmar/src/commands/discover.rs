@@ -5,11 +5,10 @@ mod place;
 mod report;
 
 use crate::ending::{BadUsage, exit_code};
-use crate::metrics::{self, Events};
-use crate::{log, signals};
+use crate::{log, metrics, signals};
 use clap::Args;
 use fulmar_discovery::live::{Event, Host, Name};
-use fulmar_metrics::Figures;
+use fulmar_metrics::{Events, Figures};
 pub(crate) use place::{Place, resolve};
 use report::Report;
 use std::error::Error;

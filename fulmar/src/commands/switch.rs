@@ -27,12 +27,12 @@ pub struct Switch {
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
     #[command(subcommand)]
-    question: Option<Question>,
+    request: Option<Request>,
 }
 
 /// What can be asked about switches that run.
 #[derive(Subcommand)]
-enum Question {
+enum Request {
     /// Explains what would be done with a packet, table by table
     #[command(
         after_help = "Example:\n  fulmar switch trace br0 in_port=1,tcp,nw_dst=10.0.0.2,tp_dst=80 --directory /run/fulmar"
@@ -91,8 +91,8 @@ struct Listed {
 
 /// Runs switches until it is interrupted, or asks those that run.
 pub fn run(switch: &Switch) -> ExitCode {
-    exit_code(match (&switch.question, &switch.config) {
-        (Some(question), _) => question.ask(),
+    exit_code(match (&switch.request, &switch.config) {
+        (Some(request), _) => request.ask(),
         (None, Some(config)) => serve(config),
         (None, None) => unreachable!("one of the two is required"),
     })
@@ -107,10 +107,7 @@ fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
         // Who does not wait any more is ending already.
         let _ = sender.send(());
     })?;
-    // What clients of the configuration database can have said again and again hides nothing else.
-    let kind =
-        |text: &str| if text.contains("connection") || text.contains("let in") { "clients" } else { "" };
-    let daemon = Daemon::start(&config, move |text| tracing::info!(kind = kind(text), "{text}"))?;
+    let daemon = Daemon::start(&config, |event| tracing::info!(kind = event.kind.name(), "{event}"))?;
     log::announce(format_args!(
         "configuration: {}\nquestions:     {}",
         config.database_socket().display(),
@@ -121,7 +118,7 @@ fn serve(path: &std::path::Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-impl Question {
+impl Request {
     fn ask(&self) -> Result<(), Box<dyn Error>> {
         let told = match self {
             Self::Trace { bridge, flow, whose } => {

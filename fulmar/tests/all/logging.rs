@@ -109,8 +109,9 @@ fn a_service_goes_on_whose_logs_nobody_reads() {
 fn a_switch_goes_on_whose_log_nobody_reads() {
     for Unread { log, reader: _reader } in Unread::all() {
         let folder = tempfile::tempdir().expect("a directory");
-        let config = folder.path().join("switch.toml");
-        fs::write(&config, format!("directory = {:?}\n", folder.path())).expect("a file");
+        let (config, metrics) = (folder.path().join("switch.toml"), address());
+        let settings = format!("directory = {:?}\nmetrics = \"{metrics}\"\n", folder.path());
+        fs::write(&config, settings).expect("a file");
         let fulmar = || Command::new(env!("CARGO_BIN_EXE_fulmar"));
         let mut command = fulmar();
         let mut switch = command
@@ -130,6 +131,8 @@ fn a_switch_goes_on_whose_log_nobody_reads() {
         }
         let stats = fulmar().args(["switch", "stats", "--directory"]).arg(folder.path()).output();
         let stats = stats.expect("the program runs");
+        // What the log could not say is counted.
+        while !figures(&metrics).contains("fulmar_switch_events_total{kind=\"client\"} ") {}
         let ended = switch.try_wait().expect("it is ours");
         switch.kill().and_then(|()| switch.wait()).expect("it is ours");
         assert!(ended.is_none() && stats.status.success(), "{ended:?}, {stats:?}");

@@ -1,12 +1,14 @@
 //! Questions about switches that run, as `ovs-appctl` asks them: JSON-RPC 1.0 on a Unix socket, a method and its arguments as text.
 
 mod listing;
+mod pid_file;
 
 use crate::bridge::Bridge;
 use crate::switches::Bridges;
 use fulmar_files::{NamedSocket, Threshold};
 use fulmar_openflow::{MatchText, parse_match};
 use listing::Form;
+use pid_file::PidFile;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 use std::io::{self, Read, Write as _};
@@ -17,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A question may have so many bytes.
+/// A request may have so many bytes.
 const LONGEST: u64 = 1 << 20;
 /// So many ask at a time. When more come, who has asked for the longest has to go.
 const ASKING: usize = 64;
@@ -25,7 +27,7 @@ const ASKING: usize = 64;
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long who asks is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first argument of a question whose answer is to be JSON, one object a line.
+/// The first argument of a request whose answer is to be JSON, one object a line.
 const JSON: &str = "--json";
 
 /// The socket, as long as this is there.
@@ -33,6 +35,8 @@ pub(crate) struct Appctl {
     socket: Arc<NamedSocket>,
     stops: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// None where an `ovs-vswitchd` has its own: then `ovs-appctl` has to be told where the socket is.
+    _pid_file: Option<PidFile>,
 }
 
 impl Appctl {
@@ -61,7 +65,7 @@ impl Appctl {
             }
         };
         let thread = std::thread::Builder::new().name("appctl".into()).spawn(serve)?;
-        Ok(Self { socket, stops, thread: Some(thread) })
+        Ok(Self { socket, stops, thread: Some(thread), _pid_file: PidFile::write(path).ok() })
     }
 }
 
@@ -78,7 +82,7 @@ impl Drop for Appctl {
 
 /// What is asked. It takes some times the memory of its text: any value of JSON may take a hundred times as much.
 #[derive(Deserialize)]
-struct Question {
+struct Request {
     #[serde(default)]
     method: String,
     #[serde(default)]
@@ -97,14 +101,14 @@ enum Id {
     Nothing,
 }
 
-/// Answers questions until there are no more.
+/// Answers requests until there are no more.
 fn converse(mut stream: UnixStream, bridges: &Bridges) {
     let limits =
         stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
     let (Ok(()), Ok(input)) = (limits, stream.try_clone()) else { return };
-    let questions = serde_json::Deserializer::from_reader(input.take(LONGEST)).into_iter::<Question>();
-    for question in questions {
-        let Ok(Question { method, params, id }) = question else { return };
+    let requests = serde_json::Deserializer::from_reader(input.take(LONGEST)).into_iter::<Request>();
+    for request in requests {
+        let Ok(Request { method, params, id }) = request else { return };
         let arguments: Vec<&str> = params.iter().map(String::as_str).collect();
         let answer = match answer(bridges, &method, &arguments) {
             Ok(text) => json!({"id": id, "result": text, "error": null}),
@@ -116,15 +120,15 @@ fn converse(mut stream: UnixStream, bridges: &Bridges) {
     }
 }
 
-/// Asks a question at such a socket.
+/// Sends a request to such a socket.
 ///
 /// # Errors
 /// That nobody answers, or what the answer is if there is none.
 pub fn ask(socket: &Path, method: &str, arguments: &[String]) -> Result<String, String> {
     let unreachable = |why: io::Error| format!("no switch answers at {}: {why}", socket.display());
     let mut stream = UnixStream::connect(socket).map_err(unreachable)?;
-    let question = json!({"id": 0, "method": method, "params": arguments});
-    stream.write_all(question.to_string().as_bytes()).map_err(unreachable)?;
+    let request = json!({"id": 0, "method": method, "params": arguments});
+    stream.write_all(request.to_string().as_bytes()).map_err(unreachable)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(unreachable)?;
     let mut answers = serde_json::Deserializer::from_reader(stream).into_iter::<Value>();
     let Some(Ok(answer)) = answers.next() else {
@@ -205,16 +209,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_text_and_its_answer_has_its_id() {
-        let read = |text: &str| serde_json::from_str::<Question>(text);
+    fn a_request_is_text_and_its_answer_has_its_id() {
+        let read = |text: &str| serde_json::from_str::<Request>(text);
         for id in ["7", "\"a\"", "null"] {
             let asked =
                 format!(r#"{{"method": "version", "params": ["br0"], "id": {id}, "jsonrpc": [{{}}]}}"#);
-            let question = read(&asked).expect("a question");
-            assert_eq!((&*question.method, &*question.params), ("version", &["br0".to_owned()][..]));
-            assert_eq!(json!(question.id).to_string(), id);
+            let request = read(&asked).expect("a request");
+            assert_eq!((&*request.method, &*request.params), ("version", &["br0".to_owned()][..]));
+            assert_eq!(json!(request.id).to_string(), id);
         }
-        assert!(read("{}").is_ok_and(|question| question.method.is_empty()));
+        assert!(read("{}").is_ok_and(|request| request.method.is_empty()));
         let no_texts = [r#"{"id": [1]}"#, r#"{"params": [{"": 0}]}"#, r#"{"method": {"": 0}}"#];
         no_texts.into_iter().for_each(|asked| assert!(read(asked).is_err(), "{asked}"));
     }

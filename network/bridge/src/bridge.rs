@@ -5,12 +5,14 @@ use crate::datapath::{Datapath, Links, Listener, Mailbox};
 use crate::monitors::{self, Monitors};
 use crate::spanning::{Spanning, SpanningPort, SpanningStatus, SpanningTree, Surroundings};
 use fulmar_node::Time;
+use fulmar_openflow::error::SwitchConfigFailed;
 use fulmar_openflow::experimenter::Experimenter;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::monitor::MonitorRequest;
-use fulmar_openflow::multipart::{MultipartRequest, Question};
+use fulmar_openflow::multipart::{MultipartRequest, RequestBody};
 use fulmar_openflow::packet_in::PacketIn2;
 use fulmar_openflow::packet_out::PacketOut;
+use fulmar_openflow::switch::Fragments;
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, Version};
 use fulmar_packet::Match;
 use fulmar_port::vxlan::{Claim, Claims, Dropped, Vtep};
@@ -192,7 +194,7 @@ impl fulmar_session::Switch for Requests {
     fn request(&self, asker: &Asker, body: Body) -> Result<Vec<Body>, ErrorCode> {
         let Some(shared) = self.0.upgrade() else { return Ok(Vec::new()) };
         match body {
-            Body::MultipartRequest(MultipartRequest { question: Question::Monitor(asked), .. }) => {
+            Body::MultipartRequest(MultipartRequest { body: RequestBody::Monitor(asked), .. }) => {
                 shared.watch(asker, &asked).map(|()| Vec::new())
             }
             Body::Experimenter(Experimenter::CancelMonitor(number)) => {
@@ -209,6 +211,14 @@ impl fulmar_session::Switch for Requests {
         let Some(shared) = self.0.upgrade() else { return Ok(()) };
         let bodies: Vec<Body> = messages.iter().map(|message| message.body.clone()).collect();
         shared.change(Some(asker), |switch, now| switch.commit(&bodies, now)).map(drop)
+    }
+
+    fn fragments(&self) -> Fragments {
+        self.0.upgrade().map_or(Fragments::Normal, |shared| shared.switch.fragments())
+    }
+
+    fn set_fragments(&self, fragments: Fragments) -> Result<(), SwitchConfigFailed> {
+        self.0.upgrade().map_or(Ok(()), |shared| shared.switch.set_fragments(fragments))
     }
 
     fn came(&self, session: SessionId, version: Version) {

@@ -2,8 +2,10 @@
 
 use crate::appctl::Appctl;
 use crate::clock::Clock;
+use crate::event::{Event, EventKind, Report};
 use crate::metrics;
 use crate::switches::{Bridges, DATABASE, Switches, wanted};
+use fulmar_metrics::Events;
 use fulmar_ovsdb::{Datum, Handle, OpenError, Service, Store, chance, open_vswitch};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -133,12 +135,20 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts what the configuration asks for. `report` hears what goes wrong later.
+    /// Starts what the configuration asks for. `report` hears what happens from then on; figures count it, too.
     ///
     /// # Errors
     /// [`StartError`].
-    pub fn start(config: &Config, report: impl Fn(&str) + Send + Sync + 'static) -> Result<Self, StartError> {
-        let report: Arc<dyn Fn(&str) + Send + Sync> = Arc::new(report);
+    pub fn start(
+        config: &Config,
+        report: impl Fn(&Event) + Send + Sync + 'static,
+    ) -> Result<Self, StartError> {
+        let events = Arc::new(Events::default());
+        let counted = events.clone();
+        let report: Arc<Report> = Arc::new(move |event: &Event| {
+            counted.count(event.kind.name());
+            report(event);
+        });
         let directory = &config.directory;
         std::fs::create_dir_all(directory)
             .map_err(needs(format!("the directory {}", directory.display())))?;
@@ -153,22 +163,26 @@ impl Daemon {
             service.listen_tcp(listener).map_err(needs(format!("the database at {address}")))?;
         }
         let database = service.handle();
-        seed_database(&database, config).map_err(StartError::Refused)?.iter().for_each(|left| report(left));
+        let left = seed_database(&database, config).map_err(StartError::Refused)?;
+        left.into_iter().for_each(|why| report(&EventKind::Bridge.event(why)));
         let stops = Arc::new(AtomicBool::new(false));
         let bridges: Arc<Bridges> = Arc::default();
         let mut threads = Vec::new();
         let tell = report.clone();
         threads.push(spawn("database", move || {
-            if let Err(why) = service.run(|text| tell(text)) {
-                tell(&format!("the configuration database is not served any more: {why}"));
+            if let Err(why) = service.run(|text| tell(&EventKind::Client.event(text))) {
+                let why = format!("the configuration database is not served any more: {why}");
+                tell(&EventKind::Database.event(why));
             }
         })?);
         if let Some(address) = &config.metrics {
             let listener = TcpListener::bind(address).map_err(needs(format!("metrics at {address}")))?;
             let (bridges, stops, tell) = (bridges.clone(), stops.clone(), report.clone());
             threads.push(spawn("metrics", move || {
-                if let Err(why) = fulmar_metrics::serve(&listener, || metrics::figures(&bridges), &stops) {
-                    tell(&format!("metrics are not told any more: {why}"));
+                if let Err(why) =
+                    fulmar_metrics::serve(&listener, || metrics::figures(&bridges, &events), &stops)
+                {
+                    tell(&EventKind::Metrics.event(format!("metrics are not told any more: {why}")));
                 }
             })?);
         }

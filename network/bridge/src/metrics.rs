@@ -2,7 +2,7 @@
 
 use crate::bridge::Remembered;
 use crate::switches::Bridges;
-use fulmar_metrics::{Figures, Kind};
+use fulmar_metrics::{Events, Figures, Kind};
 use fulmar_port::vxlan::Dropped;
 use std::collections::BTreeMap;
 
@@ -38,10 +38,11 @@ const PORTS: [(&str, &str); 4] = [
     ("fulmar_switch_port_sent_packets_total", "Packets that went out at a port."),
     ("fulmar_switch_port_dropped_packets_total", "Packets that a port did not take."),
 ];
+const EVENTS: &str = "fulmar_switch_events_total";
 const TUNNELS: &str = "fulmar_switch_tunnel_dropped_packets_total";
 
-/// What is told of these bridges.
-pub(crate) fn figures(bridges: &Bridges) -> Figures {
+/// What is told of these bridges, and of what has happened.
+pub(crate) fn figures(bridges: &Bridges, events: &Events) -> Figures {
     let all: Vec<_> = bridges.lock().iter().map(|(name, bridge)| (name.clone(), bridge.clone())).collect();
     let told: Vec<(&String, [u64; 10])> = all
         .iter()
@@ -65,6 +66,7 @@ pub(crate) fn figures(bridges: &Bridges) -> Figures {
         })
         .collect();
     let mut text = Figures::default();
+    events.add_to(&mut text, EVENTS);
     for (at, (figure, kind, about)) in FIGURES.into_iter().enumerate() {
         text.family(figure, kind, about);
         for (name, values) in &told {

@@ -2,7 +2,7 @@
 
 use fulmar_openflow::error::{BadRequest, Nicira};
 use fulmar_openflow::monitor::{MonitorFlags, MonitorRequest, MonitorUpdate};
-use fulmar_openflow::multipart::{Answer, MultipartReply};
+use fulmar_openflow::multipart::{MultipartReply, ReplyBody};
 use fulmar_openflow::{Body, ErrorCode};
 use fulmar_session::{Asker, Event, SessionId};
 use fulmar_vswitch::FlowChange;
@@ -82,7 +82,7 @@ pub(crate) fn first(asker: &Asker, there: Vec<MonitorUpdate>) -> Event {
 }
 
 fn reply(updates: Vec<MonitorUpdate>) -> Body {
-    Body::MultipartReply(MultipartReply { has_more: false, answer: Answer::Monitor(updates) })
+    Body::MultipartReply(MultipartReply { has_more: false, body: ReplyBody::Monitor(updates) })
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
     fn told(events: Vec<Event>) -> Vec<(u64, Option<u32>)> {
         let told = events.into_iter().map(|event| match event {
             Event::Private { session, answers: None, body } => match *body {
-                Body::MultipartReply(MultipartReply { answer: Answer::Monitor(updates), .. }) => {
+                Body::MultipartReply(MultipartReply { body: ReplyBody::Monitor(updates), .. }) => {
                     match updates.as_slice() {
                         [MonitorUpdate::Own(xid)] => (session.0, Some(*xid)),
                         [_] => (session.0, None),

@@ -8,6 +8,7 @@ mod state;
 
 use crate::bridge::Bridge;
 use crate::configuration::{self, BridgeWanted, Configuration, InterfaceWanted, MirrorWanted};
+use crate::event::{EventKind, Report};
 use crate::interface::{KINDS, Opened, Vteps, check, peer};
 use crate::spanning::SpanningTree;
 use fulmar_node::Random;
@@ -31,7 +32,7 @@ const MOST_BRIDGES: usize = 256;
 /// What runs.
 pub(crate) struct Switches {
     directory: PathBuf,
-    report: Arc<dyn Fn(&str) + Send + Sync>,
+    report: Arc<Report>,
     threads: NonZeroUsize,
     seed: u64,
     /// As others see it.
@@ -74,7 +75,7 @@ impl Switches {
         bridges: Arc<Bridges>,
         threads: NonZeroUsize,
         seed: u64,
-        report: Arc<dyn Fn(&str) + Send + Sync>,
+        report: Arc<Report>,
     ) -> Self {
         Self { directory, report, threads, seed, bridges, running: BTreeMap::new(), vteps: Vteps::default() }
     }
@@ -102,13 +103,14 @@ impl Switches {
         }
         for (name, bridge) in &wanted.bridges {
             if !self.running.contains_key(name) && self.running.len() >= MOST_BRIDGES {
-                (self.report)(&format!("bridge {name} does not run: there are {MOST_BRIDGES} others"));
+                let why = format!("bridge {name} does not run: there are {MOST_BRIDGES} others");
+                (self.report)(&EventKind::Bridge.event(why));
                 continue;
             }
             if !self.running.contains_key(name)
                 && let Err(why) = self.start(name, number(name, bridge), identity(name))
             {
-                (self.report)(&format!("bridge {name} does not run: {why}"));
+                (self.report)(&EventKind::Bridge.event(format!("bridge {name} does not run: {why}")));
                 continue;
             }
             let Some(running) = self.running.get_mut(name) else { continue };
@@ -131,7 +133,7 @@ impl Switches {
                 running.span_wanted(bridge);
                 let socket = |kind: &str| self.directory.join(format!("{name}.{kind}"));
                 if let Err(why) = running.bridge.listen(&socket("mgmt"), &socket("snoop"), &bridge.versions) {
-                    (self.report)(&format!("bridge {name}: sockets: {why}"));
+                    (self.report)(&EventKind::Bridge.event(format!("bridge {name}: sockets: {why}")));
                 }
                 running.set_controllers(bridge, (name, &self.directory), &*self.report);
             }
@@ -145,7 +147,8 @@ impl Switches {
         }
         let switch = Switch::new(datapath, name, Settings { seed: self.seed, ..Settings::default() });
         let report = self.report.clone();
-        let bridge = Arc::new(Bridge::start(name, switch, self.threads, move |text| report(text))?);
+        let tell = move |text: &str| report(&EventKind::Session.event(text));
+        let bridge = Arc::new(Bridge::start(name, switch, self.threads, tell)?);
         bridge.work_alone();
         self.bridges.lock().insert(name.to_owned(), bridge.clone());
         let running = Running {
@@ -241,7 +244,8 @@ impl Switches {
             Ok(())
         });
         if let Err(why) = told {
-            (self.report)(&format!("the state of the switches cannot be written down: {why}"));
+            let why = format!("the state of the switches cannot be written down: {why}");
+            (self.report)(&EventKind::Database.event(why));
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{Dialect, HEADER, NICIRA, ONF};
 
 choice! {
     /// A question.
-    enum Question: u64, else BadRequest::BadMultipart, {
+    enum RequestBody: u64, else BadRequest::BadMultipart, {
         /// What people call the switch.
         Description = 0,
         /// Some flows, and what they have done.
@@ -52,7 +52,7 @@ choice! {
 
 choice! {
     /// An answer, or a part of it.
-    enum Answer: u64, else BadRequest::BadMultipart, {
+    enum ReplyBody: u64, else BadRequest::BadMultipart, {
         /// What people call the switch.
         Description(Box<Description>) = 0,
         /// Some flows, and what they have done.
@@ -89,7 +89,7 @@ choice! {
 /// So many bytes of an answer fit into a message, behind its header and what announces the answer.
 const ROOM: usize = 65_535 - HEADER - 16;
 
-impl Answer {
+impl ReplyBody {
     /// The answer in as many parts as it needs, all but the last of which say that more is to come. What alone is too long for a
     /// message stays so, and [`Dialect::encode`] tells.
     pub fn into_replies(self, dialect: Dialect) -> Vec<MultipartReply> {
@@ -117,19 +117,19 @@ impl Answer {
             | Self::MeterFeatures(_)) => vec![whole],
         };
         let last = answers.len() - 1;
-        let reply = |(index, answer)| MultipartReply { has_more: index < last, answer };
+        let reply = |(index, answer)| MultipartReply { has_more: index < last, body: answer };
         answers.into_iter().enumerate().map(reply).collect()
     }
 }
 
 /// A list in parts that fit into messages: at least one, which may be empty. (Of what OpenFlow 1.0 takes more bytes for than OpenFlow
 /// 1.3, there are few but flows and groups: tables, all of which fit.)
-fn cut<T: Wire>(list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
+fn cut<T: Wire>(list: Vec<T>, answer: fn(Vec<T>) -> ReplyBody) -> Vec<ReplyBody> {
     cut_by(length_of, list, answer)
 }
 
 /// The same of things that are so long.
-fn cut_by<T>(length: impl Fn(&T) -> usize, list: Vec<T>, answer: fn(Vec<T>) -> Answer) -> Vec<Answer> {
+fn cut_by<T>(length: impl Fn(&T) -> usize, list: Vec<T>, answer: fn(Vec<T>) -> ReplyBody) -> Vec<ReplyBody> {
     let (mut answers, mut part, mut room) = (Vec::new(), Vec::new(), ROOM);
     for item in list {
         let length = length(&item);
@@ -180,18 +180,18 @@ pub struct MultipartRequest {
     /// Whether more of it is to come.
     pub has_more: bool,
     /// What is asked.
-    pub question: Question,
+    pub body: RequestBody,
 }
 
 impl Wire for MultipartRequest {
     fn put(&self, out: &mut Vec<u8>) {
-        put_head(self.question.number(), self.has_more, out);
-        self.question.put_content(out);
+        put_head(self.body.number(), self.has_more, out);
+        self.body.put_content(out);
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
         let (number, has_more) = get_head(input)?;
-        Ok(Self { has_more, question: Question::get_content(number, input)? })
+        Ok(Self { has_more, body: RequestBody::get_content(number, input)? })
     }
 }
 
@@ -201,18 +201,18 @@ pub struct MultipartReply {
     /// Whether more of it is to come.
     pub has_more: bool,
     /// What is answered.
-    pub answer: Answer,
+    pub body: ReplyBody,
 }
 
 impl Wire for MultipartReply {
     fn put(&self, out: &mut Vec<u8>) {
-        put_head(self.answer.number(), self.has_more, out);
-        self.answer.put_content(out);
+        put_head(self.body.number(), self.has_more, out);
+        self.body.put_content(out);
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
         let (number, has_more) = get_head(input)?;
-        Ok(Self { has_more, answer: Answer::get_content(number, input)? })
+        Ok(Self { has_more, body: ReplyBody::get_content(number, input)? })
     }
 }
 
@@ -227,18 +227,18 @@ mod tests {
     fn a_long_answer_has_parts() {
         let mut random = Random::new(1);
         let flows: Vec<FlowStats> = (0..2_000).map(|_| FlowStats::any(&mut random)).collect();
-        let replies = Answer::Flows(flows.clone()).into_replies(Dialect::V13);
+        let replies = ReplyBody::Flows(flows.clone()).into_replies(Dialect::V13);
         assert!(replies.len() > 3);
         let mut found = Vec::new();
         for (left, reply) in (0..replies.len()).rev().zip(replies) {
             assert_eq!(reply.has_more, left > 0);
             let message = Message { xid: 1, body: Body::MultipartReply(reply.clone()) };
             assert_eq!(message.encode(&mut Vec::new()), Ok(()));
-            let Answer::Flows(part) = reply.answer else { panic!("they are flows") };
+            let ReplyBody::Flows(part) = reply.body else { panic!("they are flows") };
             found.extend(part);
         }
         assert_eq!(found, flows);
-        let none = MultipartReply { has_more: false, answer: Answer::Ports(Vec::new()) };
-        assert_eq!(Answer::Ports(Vec::new()).into_replies(Dialect::V13), [none]);
+        let none = MultipartReply { has_more: false, body: ReplyBody::Ports(Vec::new()) };
+        assert_eq!(ReplyBody::Ports(Vec::new()).into_replies(Dialect::V13), [none]);
     }
 }

@@ -151,7 +151,7 @@ impl Said {
             Body::GroupMod(group_mod) => Self::Vendor(Vendor::Nicira(Nicira::GroupMod(group_mod.into()))),
             Body::PortMod(port_mod) => Self::PortMod(port_mod.into()),
             Body::MultipartRequest(asked) => {
-                Self::StatisticsRequest(statistics::Request::of(&asked.question, habits)?)
+                Self::StatisticsRequest(statistics::Request::of(&asked.body, habits)?)
             }
             Body::MultipartReply(reply) => Self::StatisticsReply(statistics::Reply::of(reply, habits)?),
             Body::BarrierRequest => Self::BarrierRequest,

@@ -2,11 +2,10 @@
 #![expect(clippy::disallowed_methods, reason = "here the clock is read, so that it is not elsewhere")]
 
 mod connection;
-mod door;
 
 use crate::{Changes, ConnectionId, Database, Draft, Error, Outbox, Server, Store};
 use connection::{Connection, Socket, TOO_MUCH, WAITING};
-use door::Door;
+use fulmar_files::{Door, Visit};
 use fulmar_node::{Random, Time};
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -325,7 +324,8 @@ impl Service {
     ) {
         for _ in 0..ARRIVALS {
             let (socket, peer): (Box<dyn Socket>, String) = match self.doors[door].accept() {
-                Ok(Some(visitor)) => visitor,
+                Ok(Some((Visit::Tcp(stream), peer))) => (Box::new(stream), peer),
+                Ok(Some((Visit::Unix(stream), peer))) => (Box::new(stream), peer),
                 Ok(None) => return,
                 Err(why) => {
                     tell(&format!("nobody is let in for a second: {why}"));

@@ -23,7 +23,7 @@
 //! - [`Switch`], who carries out; [`Event`], what it tells.
 //! - `session`: the state machine; `election` (roles), `interest` (what it is told), `bundles`, `parts`, `liveness`, `outgoing`: its parts; `task`:
 //!   what is asked of the switch.
-//! - `attempts`: when a controller is called again. `keeper`, `connection`: the threads. `channel`, `door`, `tls`, `signal`: sockets.
+//! - `attempts`: when a controller is called again. `threads`, `connection`: the threads. `channel`, `door`, `tls`, `signal`: sockets.
 //!
 //! # Example
 //!
@@ -64,7 +64,7 @@
 //! Not guaranteed: that a controller with TLS has the name or the address that it was called by: it is enough that the authority has signed it.
 //!
 //! Not there: versions other than 1.0 and 1.3, auxiliary connections, a limit of packets by time, buffers of
-//! packets, names of hosts, and what happens to fragments, which is nothing.
+//! packets, names of hosts, and fragments that are put together.
 
 mod attempts;
 mod bundles;
@@ -77,7 +77,6 @@ mod election;
 mod event;
 mod fuzz;
 mod interest;
-mod keeper;
 mod liveness;
 mod outgoing;
 mod parts;
@@ -90,6 +89,7 @@ mod signal;
 mod switch;
 mod target;
 mod task;
+mod threads;
 mod tls;
 mod visitors;
 

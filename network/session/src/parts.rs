@@ -2,7 +2,7 @@
 
 use crate::share::Share;
 use fulmar_openflow::error::BadRequest;
-use fulmar_openflow::multipart::{MultipartRequest, Question};
+use fulmar_openflow::multipart::{MultipartRequest, RequestBody};
 
 /// So many messages may make up one request.
 const MESSAGES: usize = 64;
@@ -19,7 +19,7 @@ pub(crate) struct Parts {
 struct Begun {
     xid: u32,
     /// Its parts, joined: so many, of so many bytes.
-    question: Question,
+    request: RequestBody,
     count: usize,
     bytes: usize,
 }
@@ -35,8 +35,8 @@ impl Parts {
         xid: u32,
         part: MultipartRequest,
         length: usize,
-    ) -> Result<Option<Question>, BadRequest> {
-        let MultipartRequest { has_more, question } = part;
+    ) -> Result<Option<RequestBody>, BadRequest> {
+        let MultipartRequest { has_more, body: request } = part;
         // What is not continued is forgotten, as if it had not come.
         let begun = self.begun.take().filter(|begun| begun.xid == xid);
         let (count, bytes) = begun.as_ref().map_or((0, 0), |begun| (begun.count, begun.bytes));
@@ -46,26 +46,26 @@ impl Parts {
             return Err(BadRequest::TooManyParts);
         }
         let joined = match begun {
-            None => Some(question),
-            Some(begun) => joined(begun.question, question),
+            None => Some(request),
+            Some(begun) => joined(begun.request, request),
         };
-        let Some(question) = joined else {
+        let Some(request) = joined else {
             self.share.give_back();
             return Err(BadRequest::BadMultipart);
         };
         if has_more {
-            self.begun = Some(Begun { xid, question, count, bytes });
+            self.begun = Some(Begun { xid, request, count, bytes });
             return Ok(None);
         }
-        Ok(Some(question))
+        Ok(Some(request))
     }
 }
 
 /// Two parts of one request: of those that are lists.
-fn joined(mut first: Question, second: Question) -> Option<Question> {
+fn joined(mut first: RequestBody, second: RequestBody) -> Option<RequestBody> {
     match (&mut first, second) {
-        (Question::TableFeatures(list), Question::TableFeatures(more)) => list.extend(more),
-        (Question::Monitor(list), Question::Monitor(more)) => list.extend(more),
+        (RequestBody::TableFeatures(list), RequestBody::TableFeatures(more)) => list.extend(more),
+        (RequestBody::Monitor(list), RequestBody::Monitor(more)) => list.extend(more),
         _ => return None,
     }
     Some(first)

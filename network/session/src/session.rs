@@ -9,14 +9,13 @@ use crate::outgoing::{Outgoing, Overflow, Why};
 use crate::parts::Parts;
 use crate::share::{Pools, Share};
 use crate::switch::SessionId;
-use crate::task::{Answer, Origin, Task, Work, bundle_reply, is_write};
+use crate::task::{Origin, Outcome, Task, Work, bundle_reply, is_write};
 use fulmar_node::Time;
 use fulmar_openflow::bundle::{BundleCommand, BundleControl};
-use fulmar_openflow::error::{BadRequest, ErrorMessage, HelloFailed, Onf, SwitchConfigFailed};
+use fulmar_openflow::error::{BadRequest, ErrorMessage, HelloFailed, Onf};
 use fulmar_openflow::experimenter::{Experimenter, FlowFormat};
 use fulmar_openflow::multipart::MultipartRequest;
 use fulmar_openflow::role::Role;
-use fulmar_openflow::switch::{Fragments, SwitchConfig};
 use fulmar_openflow::{
     Body, Decoder, Dialect, ErrorCode, Habits, Hello, Message, Rejection, Unwritable, Version, negotiate,
 };
@@ -168,17 +167,12 @@ impl Session {
             Body::EchoRequest(data) => self.reply(xid, Body::EchoReply(data)),
             // That it has come is all it says; and nothing can be done about what is wrong here.
             Body::EchoReply(_) | Body::Error(_) | Body::Hello(_) => {}
-            Body::GetConfigRequest => {
-                let miss_length = self.interest.miss_length;
-                let config = SwitchConfig { fragments: Fragments::Normal, miss_length };
-                self.reply(xid, Body::GetConfigReply(config));
-            }
-            Body::SetConfig(config) => {
-                if config.fragments != Fragments::Normal {
-                    return Err(SwitchConfigFailed::BadFlags.into());
-                }
+            Body::GetConfigRequest => return Ok(Some(Work::GetConfig(self.interest.miss_length))),
+            // What happens to fragments is all controllers', and a slave does not say it, as in Open vSwitch.
+            Body::SetConfig(config) if role == Role::Slave || self.interest.kind == Kind::Snoop => {
                 self.interest.miss_length = config.miss_length;
             }
+            Body::SetConfig(config) => return Ok(Some(Work::SetConfig(config))),
             Body::GetAsynchronousRequest => {
                 self.reply(xid, Body::GetAsynchronousReply(self.interest.asynchronous.clone()));
             }
@@ -203,8 +197,8 @@ impl Session {
             Body::Experimenter(Experimenter::BundleAdd(add)) => self.bundles.add(add, origin.length())?,
             Body::MultipartRequest(part) => {
                 let whole = self.parts.push(xid, part, origin.length())?;
-                return Ok(whole.map(|question| {
-                    Work::Request(Body::MultipartRequest(MultipartRequest { has_more: false, question }))
+                return Ok(whole.map(|request| {
+                    Work::Request(Body::MultipartRequest(MultipartRequest { has_more: false, body: request }))
                 }));
             }
             Body::RoleRequest(asked) => return Ok(Some(Work::Role(asked))),
@@ -262,17 +256,18 @@ impl Session {
     }
 
     /// Sends back what became of a task.
-    pub(crate) fn answer(&mut self, origin: &Origin, answer: Answer) {
+    pub(crate) fn answer(&mut self, origin: &Origin, answer: Outcome) {
         self.bundles.give_back();
         match answer {
-            Answer::Done(bodies) => {
+            Outcome::Done(bodies) => {
                 let dialect = self.writes().answering(origin.beginning());
                 for body in bodies {
                     self.reply_in_parts(origin, body, dialect);
                 }
             }
-            Answer::Refused(code) => self.reject(origin.reject(code)),
-            Answer::Failed(message, code) => {
+            Outcome::Configured { miss_length } => self.interest.miss_length = miss_length,
+            Outcome::Refused(code) => self.reject(origin.reject(code)),
+            Outcome::Failed(message, code) => {
                 let mut bytes = Vec::new();
                 // What has come in one message fits into one.
                 if self.writes().encode(&message, &mut bytes).is_ok() {
@@ -285,7 +280,7 @@ impl Session {
 
     fn reply_in_parts(&mut self, origin: &Origin, body: Body, dialect: Dialect) {
         let Body::MultipartReply(reply) = body else { return self.reply_or_reject(origin, body, dialect) };
-        for part in reply.answer.into_replies(dialect) {
+        for part in reply.body.into_replies(dialect) {
             self.reply_or_reject(origin, Body::MultipartReply(part), dialect);
         }
     }
@@ -308,7 +303,7 @@ impl Session {
         let why = if matches!(event, Event::PacketIn { .. }) { Why::Packet } else { Why::Notice };
         match (event, self.interest.body(event, dialect.version())) {
             (Event::Private { answers: Some(xid), .. }, Body::MultipartReply(reply)) => {
-                for part in reply.answer.into_replies(dialect) {
+                for part in reply.body.into_replies(dialect) {
                     let _ = self.send(Why::Reply, *xid, Body::MultipartReply(part));
                 }
             }

@@ -1,5 +1,7 @@
 //! Who does what sessions ask for.
 
+use fulmar_openflow::error::SwitchConfigFailed;
+use fulmar_openflow::switch::Fragments;
 use fulmar_openflow::{Body, ErrorCode, Message, Version};
 
 /// The number of a session: no other session of this process has had it.
@@ -32,6 +34,19 @@ pub trait Switch: Send + Sync + 'static {
     /// # Errors
     /// Which of them is wrong, and how.
     fn commit(&self, asker: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)>;
+
+    /// What happens to fragments of IP packets.
+    fn fragments(&self) -> Fragments {
+        Fragments::Normal
+    }
+
+    /// From now on this happens to fragments.
+    ///
+    /// # Errors
+    /// What the asker is told, if the switch cannot do that.
+    fn set_fragments(&self, fragments: Fragments) -> Result<(), SwitchConfigFailed> {
+        if fragments == Fragments::Normal { Ok(()) } else { Err(SwitchConfigFailed::BadFlags) }
+    }
 
     /// A controller has come, which speaks this version.
     fn came(&self, _session: SessionId, _version: Version) {}

@@ -5,8 +5,9 @@ use crate::election::{Election, Standing};
 use crate::switch::{Asker, SessionId, Switch};
 use fulmar_openflow::bundle::BundleControl;
 use fulmar_openflow::experimenter::{Experimenter, NiciraRole};
-use fulmar_openflow::multipart::{MultipartRequest, Question};
+use fulmar_openflow::multipart::{MultipartRequest, RequestBody};
 use fulmar_openflow::role::{Role, RoleMessage};
+use fulmar_openflow::switch::SwitchConfig;
 use fulmar_openflow::{Body, ErrorCode, HEADER, Message, Rejection};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -62,6 +63,10 @@ pub(crate) struct Task {
 pub(crate) enum Work {
     /// A request for the switch.
     Request(Body),
+    /// How the switch is set, and so many bytes of a packet this session wants.
+    GetConfig(u16),
+    /// The switch is to be set like this.
+    SetConfig(SwitchConfig),
     /// A bundle for the switch, and what is answered when that is done.
     Commit(BundleControl, Vec<Message>),
     /// The other side wants a role.
@@ -72,9 +77,14 @@ pub(crate) enum Work {
 
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Outcome {
     /// It is done, and this is sent back.
     Done(Vec<Body>),
+    /// It is: the switch is set, and the session gets so many bytes of a packet.
+    Configured {
+        /// As the request says.
+        miss_length: u16,
+    },
     /// It is not, for this reason.
     Refused(ErrorCode),
     /// It is not, as one message of several is wrong.
@@ -93,7 +103,7 @@ pub(crate) fn is_write(body: &Body) -> bool {
         | Body::Experimenter(
             Experimenter::BundleControl(_) | Experimenter::BundleAdd(_) | Experimenter::Resume(_),
         ) => true,
-        Body::MultipartRequest(MultipartRequest { question: Question::TableFeatures(wanted), .. }) => {
+        Body::MultipartRequest(MultipartRequest { body: RequestBody::TableFeatures(wanted), .. }) => {
             !wanted.is_empty()
         }
         _ => false,
@@ -111,24 +121,32 @@ pub(crate) fn carry_out(
     switch: &dyn Switch,
     election: &Mutex<Election>,
     next_task: impl FnOnce(Role) -> Result<Option<Task>, Closed>,
-) -> Result<Option<(Origin, Answer)>, Closed> {
+) -> Result<Option<(Origin, Outcome)>, Closed> {
     let held = standing.hold();
     let Some(Task { origin, work }) = next_task(standing.role())? else { return Ok(None) };
     let asker = Asker { session: id, xid: origin.xid() };
     let answer = match work {
         Work::Request(body) => match switch.request(&asker, body) {
-            Ok(bodies) => Answer::Done(bodies),
-            Err(code) => Answer::Refused(code),
+            Ok(bodies) => Outcome::Done(bodies),
+            Err(code) => Outcome::Refused(code),
+        },
+        Work::GetConfig(miss_length) => {
+            let config = SwitchConfig { fragments: switch.fragments(), miss_length };
+            Outcome::Done(vec![Body::GetConfigReply(config)])
+        }
+        Work::SetConfig(config) => match switch.set_fragments(config.fragments) {
+            Ok(()) => Outcome::Configured { miss_length: config.miss_length },
+            Err(code) => Outcome::Refused(code.into()),
         },
         Work::Commit(committed, mut messages) => match switch.commit(&asker, &messages) {
-            Ok(()) => Answer::Done(vec![bundle_reply(committed)]),
-            Err((at, code)) => Answer::Failed(Box::new(messages.swap_remove(at)), code),
+            Ok(()) => Outcome::Done(vec![bundle_reply(committed)]),
+            Err((at, code)) => Outcome::Failed(Box::new(messages.swap_remove(at)), code),
         },
         Work::Role(asked) => {
             drop(held);
             match election.lock().request(standing, asked.role, Some(asked.generation)) {
-                Ok(given) => Answer::Done(vec![Body::RoleReply(given)]),
-                Err(code) => Answer::Refused(code.into()),
+                Ok(given) => Outcome::Done(vec![Body::RoleReply(given)]),
+                Err(code) => Outcome::Refused(code.into()),
             }
         }
         Work::NiciraRole(asked) => {
@@ -139,8 +157,8 @@ pub(crate) fn carry_out(
                 NiciraRole::Slave => Role::Slave,
             };
             match election.lock().request(standing, role, None) {
-                Ok(_) => Answer::Done(vec![Body::Experimenter(Experimenter::RoleReply(asked))]),
-                Err(code) => Answer::Refused(code.into()),
+                Ok(_) => Outcome::Done(vec![Body::Experimenter(Experimenter::RoleReply(asked))]),
+                Err(code) => Outcome::Refused(code.into()),
             }
         }
     };

@@ -9,7 +9,7 @@ use fulmar_openflow::error::{BadRequest, MeterModFailed, QueueOperationFailed};
 use fulmar_openflow::flow::{AggregateStats, FlowFilter};
 use fulmar_openflow::group::{GroupCapabilities, GroupFeatures, GroupStats};
 use fulmar_openflow::meter::{MeterFeatures, MeterFlags, MeterMod};
-use fulmar_openflow::multipart::{Answer, Question};
+use fulmar_openflow::multipart::{ReplyBody, RequestBody};
 use fulmar_openflow::ports::Port;
 use fulmar_openflow::queue::{ALL_QUEUES, Queue, QueueFilter, QueueStats};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
@@ -56,28 +56,30 @@ fn ports(pipeline: &Pipeline) -> Vec<Port> {
 /// Why there is none.
 pub(crate) fn answer(
     pipeline: &Pipeline,
-    question: &Question,
+    request: &RequestBody,
     description: &Description,
     now: Time,
-) -> Result<Answer, ErrorCode> {
+) -> Result<ReplyBody, ErrorCode> {
     let _steady = pipeline.steady();
-    Ok(match question {
-        Question::Description => Answer::Description(Box::new(description.clone())),
-        Question::Flows(asked) => {
+    Ok(match request {
+        RequestBody::Description => ReplyBody::Description(Box::new(description.clone())),
+        RequestBody::Flows(asked) => {
             let mut flows: Vec<_> =
                 pipeline.tables.select(&filter(asked)).iter().map(|rule| stats(rule, now)).collect();
             flows.sort_by(|a, b| (a.table, b.priority).cmp(&(b.table, a.priority)));
-            Answer::Flows(flows)
+            ReplyBody::Flows(flows)
         }
-        Question::Aggregate(asked) => {
+        RequestBody::Aggregate(asked) => {
             let flows = pipeline.tables.select(&filter(asked));
             let traffic = flows.iter().map(|rule| rule.value().traffic());
             let (packets, bytes) = traffic.fold((0, 0), |sum, one| (sum.0 + one.packets, sum.1 + one.bytes));
             let flows = u32::try_from(flows.len()).unwrap_or(u32::MAX);
-            Answer::Aggregate(AggregateStats { packets, bytes, flows })
+            ReplyBody::Aggregate(AggregateStats { packets, bytes, flows })
         }
-        Question::Tables => Answer::Tables((0..TABLES).map(|table| table_stats(pipeline, table)).collect()),
-        Question::PortStats(asked) => {
+        RequestBody::Tables => {
+            ReplyBody::Tables((0..TABLES).map(|table| table_stats(pipeline, table)).collect())
+        }
+        RequestBody::PortStats(asked) => {
             let ports = pipeline.ports.read();
             let is_meant = |number: u32| asked.port == PortNumber::ANY || asked.port.0 == number;
             let meant: Vec<_> = ports
@@ -88,31 +90,33 @@ pub(crate) fn answer(
             if meant.is_empty() && asked.port != PortNumber::ANY {
                 return Err(BadRequest::BadPort.into());
             }
-            Answer::PortStats(meant)
+            ReplyBody::PortStats(meant)
         }
-        Question::Queues(asked) => Answer::Queues(queue_stats(pipeline, asked, now)?),
-        Question::GroupStats(asked) => Answer::GroupStats(group_stats(pipeline, asked.group, now)),
-        Question::Groups => {
-            Answer::Groups(pipeline.groups.read().values().map(|group| group.describe()).collect())
+        RequestBody::Queues(asked) => ReplyBody::Queues(queue_stats(pipeline, asked, now)?),
+        RequestBody::GroupStats(asked) => ReplyBody::GroupStats(group_stats(pipeline, asked.group, now)),
+        RequestBody::Groups => {
+            ReplyBody::Groups(pipeline.groups.read().values().map(|group| group.describe()).collect())
         }
-        Question::GroupFeatures => Answer::GroupFeatures(group_features()),
-        Question::MeterStats(asked) => {
+        RequestBody::GroupFeatures => ReplyBody::GroupFeatures(group_features()),
+        RequestBody::MeterStats(asked) => {
             let flows = pipeline.tables.select(&Filter::ALL);
             let uses = counted(flows.iter().flat_map(|rule| rule.value().meters()));
             let uses = |meter: u32| uses.get(&meter).copied().unwrap_or_default();
             let stats = |meter: &crate::meter::Meter| meter.stats(uses(meter.number), now);
-            Answer::MeterStats(meters(pipeline, asked.meter, stats)?)
+            ReplyBody::MeterStats(meters(pipeline, asked.meter, stats)?)
         }
-        Question::Meters(asked) => Answer::Meters(meters(pipeline, asked.meter, |meter| meter.config())?),
-        Question::MeterFeatures => Answer::MeterFeatures(meter_features()),
-        Question::TableFeatures(asked) if asked.is_empty() => {
-            Answer::TableFeatures((0..TABLES - 1).map(table_features).collect())
+        RequestBody::Meters(asked) => {
+            ReplyBody::Meters(meters(pipeline, asked.meter, |meter| meter.config())?)
         }
-        Question::TableFeatures(_) => {
+        RequestBody::MeterFeatures => ReplyBody::MeterFeatures(meter_features()),
+        RequestBody::TableFeatures(asked) if asked.is_empty() => {
+            ReplyBody::TableFeatures((0..TABLES - 1).map(table_features).collect())
+        }
+        RequestBody::TableFeatures(_) => {
             return Err(fulmar_openflow::error::TableFeaturesFailed::NotPermitted.into());
         }
-        Question::Ports => Answer::Ports(ports(pipeline)),
-        Question::Monitor(_) => return Err(BadRequest::BadMultipart.into()),
+        RequestBody::Ports => ReplyBody::Ports(ports(pipeline)),
+        RequestBody::Monitor(_) => return Err(BadRequest::BadMultipart.into()),
     })
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Pipeline {
     pub(crate) tells_misses: AtomicBool,
     /// Whether packets are treated as by an ordinary switch, and no flow is asked.
     pub(crate) passes_flows_over: AtomicBool,
+    /// Whether fragments of IP packets are dropped.
+    pub(crate) drops_fragments: AtomicBool,
     /// Whether it is told how flows change…
     watched: AtomicBool,
     /// …and what is yet to be told of those that were learned.
@@ -65,6 +67,7 @@ impl Pipeline {
             learning: Mutex::default(),
             tells_misses: AtomicBool::new(false),
             passes_flows_over: AtomicBool::new(false),
+            drops_fragments: AtomicBool::new(false),
             watched: AtomicBool::new(false),
             learned: Mutex::default(),
         }

@@ -15,13 +15,13 @@ use crate::{answers, monitor, step};
 use fulmar_classifier::Optimisations;
 use fulmar_conntrack::{Limits, Tracker};
 use fulmar_node::Time;
-use fulmar_openflow::error::BadRequest;
+use fulmar_openflow::error::{BadRequest, SwitchConfigFailed};
 use fulmar_openflow::flow::FlowMod;
 use fulmar_openflow::monitor::{MonitorRequest, MonitorUpdate};
 use fulmar_openflow::multipart::{MultipartReply, MultipartRequest};
 use fulmar_openflow::ports::{PortStatus, PortStatusReason};
 use fulmar_openflow::queue::QueueConfig;
-use fulmar_openflow::switch::Description;
+use fulmar_openflow::switch::{Description, Fragments};
 use fulmar_openflow::{Body, ErrorCode};
 use fulmar_packet::FlowKey;
 use std::num::NonZeroUsize;
@@ -119,9 +119,9 @@ impl Switch {
                 let queues = answers::queues(&self.pipeline, asked.port)?;
                 answer(Body::QueueConfigReply(QueueConfig { port: asked.port, queues }))
             }
-            Body::MultipartRequest(MultipartRequest { question, .. }) => {
-                let found = answers::answer(&self.pipeline, &question, &self.description, now)?;
-                answer(Body::MultipartReply(MultipartReply { has_more: false, answer: found }))
+            Body::MultipartRequest(MultipartRequest { body: request, .. }) => {
+                let found = answers::answer(&self.pipeline, &request, &self.description, now)?;
+                answer(Body::MultipartReply(MultipartReply { has_more: false, body: found }))
             }
             Body::PacketOut(_)
             | Body::FlowMod(_)
@@ -294,6 +294,28 @@ impl Switch {
         if self.pipeline.tells_misses.swap(tells, Relaxed) != tells {
             self.pipeline.has_changed();
         }
+    }
+
+    /// What happens to fragments of IP packets.
+    pub fn fragments(&self) -> Fragments {
+        if self.pipeline.drops_fragments.load(Relaxed) { Fragments::Drop } else { Fragments::Normal }
+    }
+
+    /// From now on this happens to fragments: nothing, or they are dropped where they would be looked up in a table.
+    ///
+    /// # Errors
+    /// They cannot be put together.
+    pub fn set_fragments(&self, fragments: Fragments) -> Result<(), SwitchConfigFailed> {
+        let drops = match fragments {
+            Fragments::Normal => false,
+            Fragments::Drop => true,
+            Fragments::Reassemble => return Err(SwitchConfigFailed::BadFlags),
+        };
+        let _alone = self.pipeline.alone();
+        if self.pipeline.drops_fragments.swap(drops, Relaxed) != drops {
+            self.pipeline.has_changed();
+        }
+        Ok(())
     }
 
     /// From now on it is told how flows change ([`Event::FlowChanged`]): of those that controllers change when that is done, of those that

@@ -13,7 +13,7 @@ use crate::execute::Output;
 use crate::{Encapsulation, Event, Forwarder, Notice, PortInfo, Settings, Switch, tunnelled};
 use fulmar_node::Time;
 use fulmar_openflow::flow::{FlowFilter, FlowMod, FlowStats};
-use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
+use fulmar_openflow::multipart::{MultipartReply, MultipartRequest, ReplyBody, RequestBody};
 use fulmar_openflow::{ALL_TABLES, Body, ErrorCode, GroupNumber, PortNumber};
 use fulmar_packet::{Field, FlowKey, Match, build, ethernet, ip};
 use fulmar_port::{Frame, Offload};
@@ -110,12 +110,12 @@ impl Bench {
         self.forwarders.iter_mut().for_each(|forwarder| forwarder.credit(self.now));
     }
 
-    pub(super) fn ask(&mut self, question: Question) -> Answer {
+    pub(super) fn ask(&mut self, request: RequestBody) -> ReplyBody {
         self.credit();
-        let asked = MultipartRequest { has_more: false, question };
+        let asked = MultipartRequest { has_more: false, body: request };
         let done = self.switch.request(Body::MultipartRequest(asked), self.now).expect("it can be answered");
         match done.answers.into_iter().next() {
-            Some(Body::MultipartReply(MultipartReply { answer, .. })) => answer,
+            Some(Body::MultipartReply(MultipartReply { body, .. })) => body,
             other => panic!("{other:?} is no answer"),
         }
     }
@@ -129,7 +129,7 @@ impl Bench {
             cookie_mask: 0,
             asked: Match::ANY,
         };
-        let Answer::Flows(mut flows) = self.ask(Question::Flows(all)) else { panic!("they are flows") };
+        let ReplyBody::Flows(mut flows) = self.ask(RequestBody::Flows(all)) else { panic!("they are flows") };
         flows.sort_by_key(|flow| (flow.table, flow.priority, flow.asked.to_key()));
         flows
     }

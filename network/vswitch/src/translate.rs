@@ -22,7 +22,7 @@ use crate::table::Entry;
 use fulmar_node::Time;
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::{Action, Instruction, PortNumber};
-use fulmar_packet::{Field, FlowKey, FlowMask, Match, Stage, ethernet};
+use fulmar_packet::{FRAGMENT, Field, FlowKey, FlowMask, Match, Stage, ethernet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -194,7 +194,9 @@ impl<'a> Translation<'a> {
                 self.mirror_arriving();
                 if self.pipeline.passes_flows_over.load(Relaxed) {
                     self.say(|| "flows are passed over".into());
-                    self.normal();
+                    if !self.is_fragment_to_drop() {
+                        self.normal();
+                    }
                 } else {
                     self.table_at(0);
                 }
@@ -203,6 +205,17 @@ impl<'a> Translation<'a> {
             Some(frozen) => self.resume(&frozen.rest),
         }
         self.freeze();
+    }
+
+    /// Whether it is a fragment, and those are dropped. All packets that agree with it are, as that was consulted at first.
+    fn is_fragment_to_drop(&mut self) -> bool {
+        let drops = self.pipeline.drops_fragments.load(Relaxed)
+            && is_ip(&self.key)
+            && self.key.get(Field::IP_FRAGMENT) & u128::from(FRAGMENT) != 0;
+        if drops {
+            self.say(|| "a fragment: dropped".into());
+        }
+        drops
     }
 
     fn decide(mut self, generation: u64) -> (Decision, FlowMask) {
@@ -250,6 +263,9 @@ impl<'a> Translation<'a> {
             return None;
         }
         self.lookups += 1;
+        if self.is_fragment_to_drop() {
+            return None;
+        }
         let from = self.key.get(Field::IN_PORT);
         self.key.set(Field::IN_PORT, port.0.into());
         let entry = self.look_up(table);

@@ -78,7 +78,7 @@ fn tables(report: &Report, seed: u32) -> String {
     let _ = writeln!(
         text,
         "\nOf linear: of so many times 1 server with 16 clients, where there are 16 for each server.\n\
-         Keeper: how busy the server is that keeps the clock; busiest: the busiest of the others.\n\
+         Manager: how busy the server is that keeps the clock; busiest: the busiest of the others.\n\
          Clock: how long a server waits for the time. Again: conflicts for each operation."
     );
     for f in &report.figures {

@@ -1,8 +1,7 @@
 //! What a server of databases, or a replica of a service, tells of itself in figures, for Prometheus.
 
-use crate::metrics::Events;
 use fulmar_cluster::{NodeId, Report, Server, ShardStatus, Status};
-use fulmar_metrics::{Figures, Kind};
+use fulmar_metrics::{Events, Figures, Kind};
 use fulmar_services::ReplicaStatus;
 use fulmar_transport::{Counters, FIRST_CLIENT, Handle, Notice};
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 
 use super::{DATABASE, Running};
 use crate::configuration::BridgeWanted;
+use crate::event::{EventKind, Report};
 use fulmar_session::{Settings, Target, TargetError};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ impl Running {
         &mut self,
         wanted: &BridgeWanted,
         place: (&str, &Path),
-        report: &(dyn Fn(&str) + Send + Sync),
+        report: &Report,
     ) {
         if wanted.controllers.is_empty() {
             self.set_controllers(wanted, place, report);
@@ -28,11 +29,11 @@ impl Running {
         &mut self,
         wanted: &BridgeWanted,
         (name, directory): (&str, &Path),
-        report: &(dyn Fn(&str) + Send + Sync),
+        report: &Report,
     ) {
         let controllers = self.controllers(wanted, directory);
         if let Err(why) = self.bridge.set_controllers(controllers, wanted.fail_mode) {
-            report(&format!("bridge {name}: controllers: {why}"));
+            report(&EventKind::Bridge.event(format!("bridge {name}: controllers: {why}")));
         }
     }
 

@@ -2,31 +2,27 @@
 
 use super::Running;
 use crate::configuration::{BridgeWanted, MirrorTo, MirrorWanted};
+use crate::event::{EventKind, Report};
 use fulmar_openflow::{TextError, parse_match};
 use fulmar_packet::Match;
 use fulmar_vswitch::{Mirror, MirrorOutput};
 
 impl Running {
-    pub(super) fn mirror_wanted(
-        &mut self,
-        bridge: &str,
-        wanted: &BridgeWanted,
-        report: &(dyn Fn(&str) + Send + Sync),
-    ) {
+    pub(super) fn mirror_wanted(&mut self, bridge: &str, wanted: &BridgeWanted, report: &Report) {
         if self.mirrors != wanted.mirrors {
             self.mirrors.clone_from(&wanted.mirrors);
             if wanted.unmirrored > 0 {
-                report(&format!(
+                report(&EventKind::Mirror.event(format!(
                     "bridge {bridge}: {} mirrors copy nothing: there are too many",
                     wanted.unmirrored
-                ));
+                )));
             }
             for mirror in &self.mirrors {
                 if let Err(why) = filter(mirror) {
-                    report(&format!(
+                    report(&EventKind::Mirror.event(format!(
                         "bridge {bridge}: mirror {} copies nothing: its filter: {why}",
                         mirror.name
-                    ));
+                    )));
                 }
             }
         }

@@ -3,6 +3,7 @@
 use super::state::address;
 use super::{Running, RunningPort, identity_of};
 use crate::configuration::{BridgeWanted, InterfaceWanted};
+use crate::event::{EventKind, Report};
 use crate::interface::{Opened, Vteps, is_made, open, open_all};
 use fulmar_openflow::PortNumber;
 use fulmar_port::tap;
@@ -75,7 +76,7 @@ impl Running {
         bridge: &str,
         wanted: &BridgeWanted,
         vteps: &mut Vteps,
-        report: &(dyn Fn(&str) + Send + Sync),
+        report: &Report,
     ) {
         let numbers = |interface: &InterfaceWanted| [interface.number, interface.last];
         self.claimed = wanted.interfaces.iter().flat_map(numbers).flatten().collect();
@@ -84,7 +85,7 @@ impl Running {
         let opened = open_all(&new, self.bridge.threads(), vteps);
         for ((interface, _), opened) in new.into_iter().zip(opened) {
             if let Some(error) = self.attach(bridge, interface, opened) {
-                report(&error);
+                report(&EventKind::Port.event(error));
             }
         }
         for interface in &wanted.interfaces {
@@ -93,7 +94,7 @@ impl Running {
                 if port.wanted.address != interface.address && port.error.is_none() && is_made(interface) {
                     port.wanted.address = interface.address;
                     if let Err(why) = tap::set_address(&interface.name, address) {
-                        report(&why.to_string());
+                        report(&EventKind::Port.event(why.to_string()));
                     }
                 }
                 if port.wanted.vlans != interface.vlans {
@@ -194,29 +195,29 @@ impl Running {
     }
 
     /// Says of which stations frames come back by another way.
-    pub(super) fn tell_loops(&self, bridge: &str, report: &(dyn Fn(&str) + Send + Sync)) {
+    pub(super) fn tell_loops(&self, bridge: &str, report: &Report) {
         for Flapping { station, ports } in self.bridge.switch().take_flapping() {
             let name =
                 |number: u32| self.bridge.switch().port(number).map_or_else(String::new, |port| port.name);
             let [_, _, bytes @ ..] = station.address.to_be_bytes();
-            report(&format!(
+            report(&EventKind::Loop.event(format!(
                 "bridge {bridge}: station {} in VLAN {} moves back and forth between ports {} and {}, ten times a second: is there a loop?",
                 address(bytes),
                 station.vlan,
                 name(ports[0]),
                 name(ports[1]),
-            ));
+            )));
         }
     }
 
     /// Removes the ports whose interfaces are gone. Whether there are such.
-    pub(super) fn close_gone(&mut self, report: &(dyn Fn(&str) + Send + Sync)) -> bool {
+    pub(super) fn close_gone(&mut self, report: &Report) -> bool {
         let mut has_closed = false;
         for port in self.ports.values_mut() {
             if port.error.is_none() && self.bridge.is_gone(port.number) {
                 self.left.extend(self.bridge.detach(&[port.number]));
                 let error = format!("{}: the interface is gone", port.wanted.name);
-                report(&error);
+                report(&EventKind::Port.event(error.clone()));
                 port.error = Some(error);
                 has_closed = true;
             }

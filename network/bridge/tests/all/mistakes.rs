@@ -93,11 +93,12 @@ fn port(number: u32) -> Body {
 
 /// How many flows there are: as many as are told.
 fn flows(served: &Served) -> u32 {
-    use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
-    let question = Question::Tables;
-    let told = served.client().ask(Body::MultipartRequest(MultipartRequest { has_more: false, question }));
+    use fulmar_openflow::multipart::{MultipartReply, MultipartRequest, ReplyBody, RequestBody};
+    let request = RequestBody::Tables;
+    let told =
+        served.client().ask(Body::MultipartRequest(MultipartRequest { has_more: false, body: request }));
     match &told[..] {
-        [Body::MultipartReply(MultipartReply { answer: Answer::Tables(tables), .. })] => {
+        [Body::MultipartReply(MultipartReply { body: ReplyBody::Tables(tables), .. })] => {
             tables.iter().map(|table| table.flows).sum()
         }
         _ => panic!("{told:?}"),
@@ -164,7 +165,7 @@ fn a_controllers_socket_is_in_the_switchs_directory_only() {
 /// A controller that connects as soon as it can was told of no port, and of each of them later.
 #[test]
 fn a_controller_finds_a_bridge_as_the_transaction_has_made_it() {
-    use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
+    use fulmar_openflow::multipart::{MultipartReply, MultipartRequest, ReplyBody, RequestBody};
     use fulmar_ovsdb::Datum;
     let hosts = 20;
     let served = Served::new(Network::new("whole", hosts), Vec::new());
@@ -194,10 +195,10 @@ fn a_controller_finds_a_bridge_as_the_transaction_has_made_it() {
         }
     };
     let mut controller = Client::greet(stream);
-    let question = Question::Ports;
-    controller.send(Body::MultipartRequest(MultipartRequest { has_more: false, question }));
+    let request = RequestBody::Ports;
+    controller.send(Body::MultipartRequest(MultipartRequest { has_more: false, body: request }));
     let heard = controller.settle();
-    let [Message { body: Body::MultipartReply(MultipartReply { answer: Answer::Ports(ports), .. }), .. }] =
+    let [Message { body: Body::MultipartReply(MultipartReply { body: ReplyBody::Ports(ports), .. }), .. }] =
         &heard[..]
     else {
         panic!("{heard:?}")

@@ -46,7 +46,7 @@ impl Served {
     }
 
     fn start(network: Network, directory: TempDir, config: Config) -> Self {
-        let start = || Daemon::start(&config, |text| println!("{text}"));
+        let start = || Daemon::start(&config, |event| println!("{event}"));
         let daemon = network.switch.within(start).expect("it starts");
         let served = Self { daemon, network, directory, config };
         served.until(|database| {

@@ -66,8 +66,8 @@ made_of! {
     Fields { 0 }
     NiciraPacketIn { 0 }
     PacketIn2 { data, total_length, buffer, table, cookie, reason, known, user_data, continuation }
-    MultipartRequest { has_more, question }
-    MultipartReply { has_more, answer }
+    MultipartRequest { has_more, body }
+    MultipartReply { has_more, body }
     Hello { version, bitmap }
 }
 

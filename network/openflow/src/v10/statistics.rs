@@ -23,7 +23,7 @@ const fn nx(number: u32) -> u64 {
 }
 
 choice! {
-    enum Question: u64, else BadRequest::BadMultipart, {
+    enum RequestBody: u64, else BadRequest::BadMultipart, {
         Description = 0,
         Flows(Filter) = 1,
         Aggregate(Filter) = 2,
@@ -41,7 +41,7 @@ choice! {
 }
 
 choice! {
-    enum Answer: u64, else BadRequest::BadMultipart, {
+    enum ReplyBody: u64, else BadRequest::BadMultipart, {
         Description(Box<Description>) = 0,
         Flows(Vec<Flow>) = 1,
         Aggregate(AggregateStats) = 2,
@@ -119,7 +119,7 @@ const NICIRA_NUMBERS: [u64; 5] = [nx(0), nx(1), nx(7), nx(8), nx(9)];
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Request(pub(super) Question);
+pub struct Request(pub(super) RequestBody);
 
 impl Wire for Request {
     fn put(&self, out: &mut Vec<u8>) {
@@ -129,26 +129,26 @@ impl Wire for Request {
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
         let (number, _) = get_head(input)?;
-        Question::get_content(number, input).map(Self)
+        RequestBody::get_content(number, input).map(Self)
     }
 }
 
 impl Request {
-    pub(super) fn of(question: &multipart::Question, habits: Habits) -> Option<Self> {
-        use multipart::Question as Asked;
-        Some(Self(match question {
-            Asked::Description => Question::Description,
-            Asked::Flows(flows) if habits.tells_all => Question::NiciraFlows(flows.into()),
-            Asked::Flows(flows) => Question::Flows(flows.into()),
-            Asked::Aggregate(flows) if habits.tells_all => Question::NiciraAggregate(flows.into()),
-            Asked::Aggregate(flows) => Question::Aggregate(flows.into()),
-            Asked::Tables => Question::Tables,
-            Asked::PortStats(filter) => Question::PortStats(filter.into()),
-            Asked::Queues(filter) => Question::Queues(filter.into()),
-            Asked::Ports => Question::Ports,
-            Asked::GroupStats(filter) => Question::GroupStats(filter.clone()),
-            Asked::Groups => Question::Groups(GroupFilter { group: GroupNumber::ALL }),
-            Asked::GroupFeatures => Question::GroupFeatures,
+    pub(super) fn of(request: &multipart::RequestBody, habits: Habits) -> Option<Self> {
+        use multipart::RequestBody as Asked;
+        Some(Self(match request {
+            Asked::Description => RequestBody::Description,
+            Asked::Flows(flows) if habits.tells_all => RequestBody::NiciraFlows(flows.into()),
+            Asked::Flows(flows) => RequestBody::Flows(flows.into()),
+            Asked::Aggregate(flows) if habits.tells_all => RequestBody::NiciraAggregate(flows.into()),
+            Asked::Aggregate(flows) => RequestBody::Aggregate(flows.into()),
+            Asked::Tables => RequestBody::Tables,
+            Asked::PortStats(filter) => RequestBody::PortStats(filter.into()),
+            Asked::Queues(filter) => RequestBody::Queues(filter.into()),
+            Asked::Ports => RequestBody::Ports,
+            Asked::GroupStats(filter) => RequestBody::GroupStats(filter.clone()),
+            Asked::Groups => RequestBody::Groups(GroupFilter { group: GroupNumber::ALL }),
+            Asked::GroupFeatures => RequestBody::GroupFeatures,
             _ => return None,
         }))
     }
@@ -156,23 +156,23 @@ impl Request {
 
 impl From<Request> for MultipartRequest {
     fn from(request: Request) -> Self {
-        use multipart::Question as Asked;
-        let question = match request.0 {
-            Question::Description => Asked::Description,
-            Question::Flows(flows) => Asked::Flows(flows.into()),
-            Question::NiciraFlows(flows) => Asked::Flows(flows.into()),
-            Question::Aggregate(flows) => Asked::Aggregate(flows.into()),
-            Question::NiciraAggregate(flows) => Asked::Aggregate(flows.into()),
-            Question::Tables => Asked::Tables,
-            Question::PortStats(filter) => Asked::PortStats(filter.into()),
-            Question::Queues(filter) => Asked::Queues(filter.into()),
-            Question::Ports => Asked::Ports,
-            Question::GroupStats(filter) => Asked::GroupStats(filter),
+        use multipart::RequestBody as Asked;
+        let request = match request.0 {
+            RequestBody::Description => Asked::Description,
+            RequestBody::Flows(flows) => Asked::Flows(flows.into()),
+            RequestBody::NiciraFlows(flows) => Asked::Flows(flows.into()),
+            RequestBody::Aggregate(flows) => Asked::Aggregate(flows.into()),
+            RequestBody::NiciraAggregate(flows) => Asked::Aggregate(flows.into()),
+            RequestBody::Tables => Asked::Tables,
+            RequestBody::PortStats(filter) => Asked::PortStats(filter.into()),
+            RequestBody::Queues(filter) => Asked::Queues(filter.into()),
+            RequestBody::Ports => Asked::Ports,
+            RequestBody::GroupStats(filter) => Asked::GroupStats(filter),
             // Later versions do not ask for one alone, up to OpenFlow 1.5.
-            Question::Groups(_) => Asked::Groups,
-            Question::GroupFeatures => Asked::GroupFeatures,
+            RequestBody::Groups(_) => Asked::Groups,
+            RequestBody::GroupFeatures => Asked::GroupFeatures,
         };
-        Self { has_more: false, question }
+        Self { has_more: false, body: request }
     }
 }
 
@@ -180,18 +180,18 @@ impl From<Request> for MultipartRequest {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     pub(super) has_more: bool,
-    pub(super) answer: Answer,
+    pub(super) body: ReplyBody,
 }
 
 impl Wire for Reply {
     fn put(&self, out: &mut Vec<u8>) {
-        put_head(self.answer.number(), self.has_more.into(), out);
-        self.answer.put_content(out);
+        put_head(self.body.number(), self.has_more.into(), out);
+        self.body.put_content(out);
     }
 
     fn get(input: &mut Reader<'_>) -> Result<Self> {
         let (number, flags) = get_head(input)?;
-        Ok(Self { has_more: flags & 1 != 0, answer: Answer::get_content(number, input)? })
+        Ok(Self { has_more: flags & 1 != 0, body: ReplyBody::get_content(number, input)? })
     }
 }
 
@@ -206,46 +206,46 @@ fn values<T, U: From<T>>(list: Vec<T>) -> Vec<U> {
 
 impl Reply {
     pub(super) fn of(reply: &MultipartReply, habits: Habits) -> Option<Self> {
-        use multipart::Answer as Told;
-        let answer = match &reply.answer {
-            Told::Description(description) => Answer::Description(description.clone()),
-            Told::Flows(flows) if habits.tells_all => Answer::NiciraFlows(all(flows)),
-            Told::Flows(flows) => Answer::Flows(all(flows)),
-            Told::Aggregate(stats) if habits.tells_all => Answer::NiciraAggregate(stats.clone()),
-            Told::Aggregate(stats) => Answer::Aggregate(stats.clone()),
-            Told::Tables(tables) => Answer::Tables(all(tables)),
-            Told::PortStats(ports) => Answer::PortStats(all(ports)),
-            Told::Queues(queues) => Answer::Queues(all(queues)),
-            Told::Ports(ports) => Answer::Ports(all(ports)),
-            Told::GroupStats(groups) => Answer::GroupStats(groups.clone()),
-            Told::Groups(groups) => Answer::Groups(all(groups)),
-            Told::GroupFeatures(features) => Answer::GroupFeatures(groups::features(features)),
+        use multipart::ReplyBody as Told;
+        let answer = match &reply.body {
+            Told::Description(description) => ReplyBody::Description(description.clone()),
+            Told::Flows(flows) if habits.tells_all => ReplyBody::NiciraFlows(all(flows)),
+            Told::Flows(flows) => ReplyBody::Flows(all(flows)),
+            Told::Aggregate(stats) if habits.tells_all => ReplyBody::NiciraAggregate(stats.clone()),
+            Told::Aggregate(stats) => ReplyBody::Aggregate(stats.clone()),
+            Told::Tables(tables) => ReplyBody::Tables(all(tables)),
+            Told::PortStats(ports) => ReplyBody::PortStats(all(ports)),
+            Told::Queues(queues) => ReplyBody::Queues(all(queues)),
+            Told::Ports(ports) => ReplyBody::Ports(all(ports)),
+            Told::GroupStats(groups) => ReplyBody::GroupStats(groups.clone()),
+            Told::Groups(groups) => ReplyBody::Groups(all(groups)),
+            Told::GroupFeatures(features) => ReplyBody::GroupFeatures(groups::features(features)),
             _ => return None,
         };
-        Some(Self { has_more: reply.has_more, answer })
+        Some(Self { has_more: reply.has_more, body: answer })
     }
 
     pub(super) fn into_value(self) -> Result<MultipartReply> {
-        use multipart::Answer as Told;
-        let answer = match self.answer {
-            Answer::Description(description) => Told::Description(description),
-            Answer::Flows(flows) => {
+        use multipart::ReplyBody as Told;
+        let answer = match self.body {
+            ReplyBody::Description(description) => Told::Description(description),
+            ReplyBody::Flows(flows) => {
                 Told::Flows(flows.into_iter().map(Flow::into_value).collect::<Result<_>>()?)
             }
-            Answer::NiciraFlows(flows) => {
+            ReplyBody::NiciraFlows(flows) => {
                 Told::Flows(flows.into_iter().map(NiciraFlow::into_value).collect::<Result<_>>()?)
             }
-            Answer::Aggregate(stats) | Answer::NiciraAggregate(stats) => Told::Aggregate(stats),
-            Answer::Tables(tables) => Told::Tables(values(tables)),
-            Answer::PortStats(ports) => Told::PortStats(values(ports)),
-            Answer::Queues(queues) => Told::Queues(values(queues)),
-            Answer::Ports(ports) => Told::Ports(values(ports)),
-            Answer::GroupStats(groups) => Told::GroupStats(groups),
-            Answer::Groups(groups) => {
+            ReplyBody::Aggregate(stats) | ReplyBody::NiciraAggregate(stats) => Told::Aggregate(stats),
+            ReplyBody::Tables(tables) => Told::Tables(values(tables)),
+            ReplyBody::PortStats(ports) => Told::PortStats(values(ports)),
+            ReplyBody::Queues(queues) => Told::Queues(values(queues)),
+            ReplyBody::Ports(ports) => Told::Ports(values(ports)),
+            ReplyBody::GroupStats(groups) => Told::GroupStats(groups),
+            ReplyBody::Groups(groups) => {
                 Told::Groups(groups.into_iter().map(Group::into_value).collect::<Result<_>>()?)
             }
-            Answer::GroupFeatures(features) => Told::GroupFeatures(features),
+            ReplyBody::GroupFeatures(features) => Told::GroupFeatures(features),
         };
-        Ok(MultipartReply { has_more: self.has_more, answer })
+        Ok(MultipartReply { has_more: self.has_more, body: answer })
     }
 }

@@ -87,7 +87,7 @@ macro_rules! made_of {
 }
 made_of! {
     statistics::Request { 0 }
-    statistics::Reply { has_more, answer }
+    statistics::Reply { has_more, body }
     error::Code { 0 }
     groups::Bucket { number, steps, properties }
     PacketOut { buffer, port, steps, data }

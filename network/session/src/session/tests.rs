@@ -13,13 +13,14 @@ use crate::switch::{Asker, Switch};
 use crate::task::carry_out;
 use events::{flow_removed, packet, port_status};
 use fulmar_openflow::bundle::BundleFlags;
-use fulmar_openflow::error::{FlowModFailed, RoleRequestFailed};
+use fulmar_openflow::error::{FlowModFailed, RoleRequestFailed, SwitchConfigFailed};
 use fulmar_openflow::experimenter::{ControllerNumber, PacketInFormat};
 use fulmar_openflow::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
-use fulmar_openflow::multipart::{Answer as MultipartAnswer, MultipartReply, Question};
+use fulmar_openflow::multipart::{MultipartReply, ReplyBody, RequestBody};
 use fulmar_openflow::packet_in::{PacketIn2, PacketInReason};
 use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState, PortStatus, PortStatusReason};
 use fulmar_openflow::role::{Asynchronous, RoleMessage};
+use fulmar_openflow::switch::{Fragments, SwitchConfig};
 use fulmar_openflow::{Instructions, NO_BUFFER, PortNumber};
 use fulmar_packet::Match;
 use parking_lot::Mutex;
@@ -44,14 +45,14 @@ impl Switch for Toy {
             return Err(FlowModFailed::TableFull.into());
         }
         self.requests.lock().push(asker.xid);
-        let Body::MultipartRequest(MultipartRequest { has_more: false, question }) = body else {
+        let Body::MultipartRequest(MultipartRequest { has_more: false, body: request }) = body else {
             return Ok(Vec::new());
         };
-        let answer = match question {
-            Question::TableFeatures(list) => MultipartAnswer::TableFeatures(list),
-            _ => MultipartAnswer::Flows(vec![flow_stats(); 2000]),
+        let answer = match request {
+            RequestBody::TableFeatures(list) => ReplyBody::TableFeatures(list),
+            _ => ReplyBody::Flows(vec![flow_stats(); 2000]),
         };
-        Ok(vec![Body::MultipartReply(MultipartReply { has_more: false, answer })])
+        Ok(vec![Body::MultipartReply(MultipartReply { has_more: false, body: answer })])
     }
 
     fn commit(&self, _: &Asker, messages: &[Message]) -> Result<(), (usize, ErrorCode)> {
@@ -241,6 +242,7 @@ fn echoes_barriers_and_settings_are_answered_in_order() {
     let drops = SwitchConfig { fragments: Fragments::Drop, miss_length: 1 };
     let refused = world.ask(&mut peer, 10, Body::SetConfig(drops));
     assert_eq!(codes(&refused), [(10, SwitchConfigFailed::BadFlags.into())]);
+    assert_eq!(world.ask(&mut peer, 11, Body::GetConfigRequest), [(11, Body::GetConfigReply(config(64)))]);
 }
 
 #[test]
@@ -268,13 +270,12 @@ fn what_is_malformed_is_an_error_and_the_session_goes_on() {
 fn a_long_answer_comes_in_parts_and_a_long_question_is_joined() {
     let mut world = World::default();
     let mut peer = world.peer(Kind::Controller);
-    let question = |question| Body::MultipartRequest(MultipartRequest { has_more: false, question });
-    let heard = world.ask(&mut peer, 3, question(Question::Tables));
+    let request = |request| Body::MultipartRequest(MultipartRequest { has_more: false, body: request });
+    let heard = world.ask(&mut peer, 3, request(RequestBody::Tables));
     assert!(heard.len() > 1);
     let mut flows = 0;
     for (at, (xid, body)) in heard.iter().enumerate() {
-        let Body::MultipartReply(MultipartReply { has_more, answer: MultipartAnswer::Flows(part) }) = body
-        else {
+        let Body::MultipartReply(MultipartReply { has_more, body: ReplyBody::Flows(part) }) = body else {
             panic!("they are flows")
         };
         assert_eq!((*xid, *has_more), (3, at + 1 < heard.len()));
@@ -283,8 +284,8 @@ fn a_long_answer_comes_in_parts_and_a_long_question_is_joined() {
     assert_eq!(flows, 2000);
 
     let part = |has_more| {
-        let question = Question::TableFeatures(Vec::new());
-        Body::MultipartRequest(MultipartRequest { has_more, question })
+        let request = RequestBody::TableFeatures(Vec::new());
+        Body::MultipartRequest(MultipartRequest { has_more, body: request })
     };
     for _ in 0..3 {
         assert_eq!(world.ask(&mut peer, 4, part(true)), []);
@@ -293,8 +294,8 @@ fn a_long_answer_comes_in_parts_and_a_long_question_is_joined() {
     let endless = (0..1000).flat_map(|_| world.ask(&mut peer, 5, part(true))).collect::<Vec<_>>();
     assert_eq!(codes(&endless[..1]), [(5, BadRequest::TooManyParts.into())]);
     world.ask(&mut peer, 6, part(true));
-    let heard = world.ask(&mut peer, 6, question(Question::Tables));
-    assert_eq!(codes(&heard), [(6, BadRequest::BadMultipart.into())], "another question in the same request");
+    let heard = world.ask(&mut peer, 6, request(RequestBody::Tables));
+    assert_eq!(codes(&heard), [(6, BadRequest::BadMultipart.into())], "another body in the same request");
 }
 
 #[test]
@@ -359,8 +360,8 @@ fn who_does_not_read_is_asked_nothing_more_loses_packets_and_is_let_go() {
     let mut world = World::default();
     let mut peer = world.peer(Kind::Controller);
     // 100,000 bytes each.
-    let question = MultipartRequest { has_more: false, question: Question::Tables };
-    let many = bytes(3, Body::MultipartRequest(question)).repeat(100);
+    let request = MultipartRequest { has_more: false, body: RequestBody::Tables };
+    let many = bytes(3, Body::MultipartRequest(request)).repeat(100);
     world.push(&mut peer, &many).expect("it goes on");
     let asked = world.switch.requests.lock().len();
     assert!(asked < 20 && !peer.session.listens(), "{asked}");

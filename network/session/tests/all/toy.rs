@@ -2,7 +2,7 @@
 
 use fulmar_openflow::error::{BadRequest, FlowModFailed};
 use fulmar_openflow::flow::{FlowFilter, FlowFlags, FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
-use fulmar_openflow::multipart::{Answer, MultipartReply, MultipartRequest, Question};
+use fulmar_openflow::multipart::{MultipartReply, MultipartRequest, ReplyBody, RequestBody};
 use fulmar_openflow::ports::{Port, PortConfig, PortFeatures, PortState};
 use fulmar_openflow::switch::{Capabilities, Description, Features};
 use fulmar_openflow::{Body, ErrorCode, GroupNumber, Instructions, Message, PortNumber, action};
@@ -50,7 +50,7 @@ pub(crate) fn many_flows() -> Body {
         cookie_mask: 0,
         asked: Match::ANY,
     };
-    Body::MultipartRequest(MultipartRequest { has_more: false, question: Question::Flows(filter) })
+    Body::MultipartRequest(MultipartRequest { has_more: false, body: RequestBody::Flows(filter) })
 }
 
 pub(crate) fn flow_removed() -> Event {
@@ -122,12 +122,14 @@ impl Switch for Toy {
                 capabilities: Capabilities::FLOW_STATS,
                 ports: Vec::new(),
             })],
-            Body::MultipartRequest(MultipartRequest { question, .. }) => {
-                let answer = match question {
-                    Question::Ports => Answer::Ports(vec![port(1, "p1"), port(2, "p2")]),
-                    Question::Flows(FlowFilter { table: MANY, .. }) => Answer::Flows(vec![flow(); 20_000]),
-                    Question::Flows(_) => Answer::Flows(vec![flow()]),
-                    Question::Description => Answer::Description(Box::new(Description {
+            Body::MultipartRequest(MultipartRequest { body: request, .. }) => {
+                let answer = match request {
+                    RequestBody::Ports => ReplyBody::Ports(vec![port(1, "p1"), port(2, "p2")]),
+                    RequestBody::Flows(FlowFilter { table: MANY, .. }) => {
+                        ReplyBody::Flows(vec![flow(); 20_000])
+                    }
+                    RequestBody::Flows(_) => ReplyBody::Flows(vec![flow()]),
+                    RequestBody::Description => ReplyBody::Description(Box::new(Description {
                         manufacturer: "Fulmar".into(),
                         hardware: "none".into(),
                         software: "a toy".into(),
@@ -136,7 +138,7 @@ impl Switch for Toy {
                     })),
                     _ => return Err(BadRequest::BadMultipart.into()),
                 };
-                vec![Body::MultipartReply(MultipartReply { has_more: false, answer })]
+                vec![Body::MultipartReply(MultipartReply { has_more: false, body: answer })]
             }
             Body::FlowMod(flow) if flow.priority == 13 => return Err(FlowModFailed::TableFull.into()),
             Body::FlowMod(flow) if flow.priority == MEETS => {

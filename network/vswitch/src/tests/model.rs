@@ -8,7 +8,7 @@ use crate::{Frozen, Mirror, MirrorOutput, Settings, Traffic};
 use fulmar_node::Random;
 use fulmar_openflow::flow::{FlowCommand, FlowMod};
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupFilter, GroupKind, GroupMod};
-use fulmar_openflow::multipart::{Answer, Question};
+use fulmar_openflow::multipart::{ReplyBody, RequestBody};
 use fulmar_openflow::ports::{PortConfig, PortMod};
 use fulmar_openflow::{Body, GroupNumber, Instruction, PortNumber, parse_actions, parse_match};
 use fulmar_packet::{Field, FlowKey, Layers, Match, build, ethernet, ip};
@@ -314,10 +314,13 @@ fn compare(cached: &mut Bench, plain: &mut Bench, context: &str) {
         assert!(flow == other, "{context}:\n{flow}\n{other}");
     }
     assert_eq!(flows.len(), others.len(), "{context}: flows");
-    let questions =
-        [Question::Tables, Question::Groups, Question::GroupStats(GroupFilter { group: GroupNumber::ALL })];
-    for question in questions {
-        let (cached, plain): (Answer, Answer) = (cached.ask(question.clone()), plain.ask(question));
+    let questions = [
+        RequestBody::Tables,
+        RequestBody::Groups,
+        RequestBody::GroupStats(GroupFilter { group: GroupNumber::ALL }),
+    ];
+    for request in questions {
+        let (cached, plain): (ReplyBody, ReplyBody) = (cached.ask(request.clone()), plain.ask(request));
         assert_eq!(cached, plain, "{context}");
     }
     assert_eq!(cached.switch.mirrored(), plain.switch.mirrored(), "{context}: mirrors");

@@ -5,17 +5,19 @@ use crate::Event;
 use fulmar_openflow::action::{Extension, Note};
 use fulmar_openflow::error::{
     BadAction, BadInstruction, BadRequest, FlowModFailed, GroupModFailed, MeterModFailed, PortModFailed,
+    SwitchConfigFailed,
 };
 use fulmar_openflow::flow::{FlowCommand, FlowFlags, FlowMod, FlowRemovedReason};
 use fulmar_openflow::group::{Bucket, GroupCommand, GroupFilter, GroupKind, GroupMod};
 use fulmar_openflow::meter::{Band, BandKind, MeterCommand, MeterFlags, MeterMod};
-use fulmar_openflow::multipart::Question;
+use fulmar_openflow::multipart::RequestBody;
 use fulmar_openflow::packet_out::PacketOut;
 use fulmar_openflow::ports::{PortConfig, PortFeatures, PortMod};
+use fulmar_openflow::switch::Fragments;
 use fulmar_openflow::{
     Action, Body, ErrorCode, GroupNumber, Instruction, Instructions, NO_BUFFER, PortNumber, parse_actions,
 };
-use fulmar_packet::Match;
+use fulmar_packet::{FRAGMENT, Field, FlowKey, LATER, Match, build, ethernet, ip};
 use std::time::Duration;
 
 /// Nobody forwards meanwhile.
@@ -125,9 +127,9 @@ fn port(number: u32, address: u8) -> Body {
 /// All that there is of a switch, as text.
 fn dump(bench: &mut Bench) -> String {
     let mut all: Vec<String> = bench.flows().iter().map(ToString::to_string).collect();
-    let groups = Question::GroupStats(GroupFilter { group: GroupNumber::ALL });
-    for question in [Question::Groups, groups, Question::Ports] {
-        all.push(format!("{:?}", bench.ask(question)));
+    let groups = RequestBody::GroupStats(GroupFilter { group: GroupNumber::ALL });
+    for request in [RequestBody::Groups, groups, RequestBody::Ports] {
+        all.push(format!("{:?}", bench.ask(request)));
     }
     all.join("\n")
 }
@@ -375,4 +377,25 @@ fn flows_go_with_what_they_need() {
         assert_eq!(told.reason, reason);
     }
     assert_eq!(bench.flows(), []);
+}
+
+#[test]
+fn fragments_are_dropped_if_that_is_asked_for() {
+    let mut bench = Bench::with(2, &["actions=output:2"]);
+    let frames = [0, FRAGMENT, FRAGMENT | LATER].map(|fragment| {
+        let mut key = FlowKey::EMPTY;
+        key.set(Field::ETH_TYPE, ethernet::IPV4.into());
+        key.set(Field::IP_PROTOCOL, ip::UDP.into());
+        key.set(Field::IP_TTL, 64);
+        key.set(Field::IP_FRAGMENT, fragment.into());
+        build(&key, b"")
+    });
+    let mut ask = |fragments| {
+        let set = bench.switch.set_fragments(fragments);
+        (set, bench.switch.fragments(), frames.each_ref().map(|frame| bench.send(1, frame).ports().len()))
+    };
+    assert_eq!(ask(Fragments::Normal), (Ok(()), Fragments::Normal, [1, 1, 1]));
+    assert_eq!(ask(Fragments::Drop), (Ok(()), Fragments::Drop, [1, 0, 0]));
+    assert_eq!(ask(Fragments::Reassemble), (Err(SwitchConfigFailed::BadFlags), Fragments::Drop, [1, 0, 0]));
+    assert_eq!(ask(Fragments::Normal), (Ok(()), Fragments::Normal, [1, 1, 1]));
 }

@@ -39,6 +39,8 @@ fn ovs_ofctl_changes_flows() {
     assert!(served.ofctl(&["dump-aggregate", "br0"]).contains("flow_count=3"));
     assert!(served.ofctl(&["dump-aggregate", "br0", "table=3"]).contains("flow_count=1"));
     assert!(served.ofctl(&["dump-tables", "br0"]).contains("active=2"));
+    served.ofctl(&["set-frags", "br0", "drop"]);
+    assert!(served.ofctl(&["get-frags", "br0"]).contains("drop"));
     served.ofctl(&["del-flows", "br0", "cookie=0x1/-1"]);
     served.ofctl(&["--strict", "del-flows", "br0", "priority=6,tcp,tp_dst=80"]);
     assert_eq!(count(), 1);

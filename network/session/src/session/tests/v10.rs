@@ -108,11 +108,11 @@ fn a_question_is_answered_in_its_form_in_parts() {
             cookie_mask: 0,
             asked: Match::ANY,
         };
-        let question = Question::Flows(filter);
-        let heard = old.ask(3, Body::MultipartRequest(MultipartRequest { has_more: false, question }));
+        let request = RequestBody::Flows(filter);
+        let heard = old.ask(3, Body::MultipartRequest(MultipartRequest { has_more: false, body: request }));
         assert!(heard.len() > 1);
         let flows = heard.iter().map(|(_, body)| match body {
-            Body::MultipartReply(MultipartReply { answer: MultipartAnswer::Flows(part), .. }) => part.len(),
+            Body::MultipartReply(MultipartReply { body: ReplyBody::Flows(part), .. }) => part.len(),
             other => panic!("they are flows, not {other:?}"),
         });
         assert_eq!(flows.sum::<usize>(), 2000);

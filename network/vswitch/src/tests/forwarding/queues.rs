@@ -3,7 +3,7 @@
 use crate::tests::{Bench, tcp};
 use crate::{Event, Rate, Shaping};
 use fulmar_openflow::PortNumber;
-use fulmar_openflow::multipart::{Answer, Question};
+use fulmar_openflow::multipart::{ReplyBody, RequestBody};
 use fulmar_openflow::queue::{ALL_QUEUES, QueueFilter};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn ten(flows: &[&str]) -> (usize, Vec<(u32, u64, u64)>) {
     let mut bench = bench(flows);
     let left = (0..10).map(|_| bench.send(1, &frame()).frames.len()).sum();
     let all = QueueFilter { port: PortNumber::ANY, queue: ALL_QUEUES };
-    let Answer::Queues(told) = bench.ask(Question::Queues(all)) else { panic!("they are queues") };
+    let ReplyBody::Queues(told) = bench.ask(RequestBody::Queues(all)) else { panic!("they are queues") };
     assert!(
         told.iter()
             .all(|told| told.port == PortNumber(2) && told.bytes == told.packets * frame().len() as u64)

@@ -2,12 +2,13 @@
 
 use crate::channel::{Channel, call_tcp, call_unix};
 use crate::connection::{End, serve};
-use crate::door::Door;
+use crate::door::{self, speak};
 use crate::interest::Kind;
 use crate::place::Place;
 use crate::shared::Shared;
 use crate::target::Target;
 use crate::visitors::{self, Visitors};
+use fulmar_files::Door;
 use fulmar_node::Time;
 use rustix::event::{PollFd, PollFlags};
 use std::io;
@@ -74,7 +75,7 @@ fn call(shared: &Shared, place: &Place, deadline: Time) -> io::Result<Box<dyn Ch
 
 /// The door, or when it is tried again.
 fn open(shared: &Shared, place: &Place) -> Result<Door, Time> {
-    match Door::open(&place.target) {
+    match door::open(&place.target) {
         Ok(door) => {
             *place.port.lock() = door.port();
             Ok(door)
@@ -117,9 +118,9 @@ fn admit(
     threads: &mut Vec<JoinHandle<()>>,
 ) -> io::Result<()> {
     place.stop.wait(&[PollFd::new(door, PollFlags::IN)], shared.clock.now(), None)?;
-    while let Some((channel, peer)) = door.accept(&place.settings, place.target.is_secure())? {
+    while let Some((visit, peer)) = door.accept()? {
         threads.retain(|thread| !thread.is_finished());
-        let channel = match channel {
+        let channel = match speak(visit, &place.settings, place.target.is_secure()) {
             Ok(channel) => channel,
             Err(why) => {
                 failed(shared, place, &format!("{peer}: {why}"));

@@ -1,0 +1,84 @@
+//! How `ovs-appctl` finds the socket without being told where it is: by the file of `ovs-vswitchd` with the number of its process, which that
+//! process has locked, and a socket whose name has that number (ovs-appctl(8)).
+
+use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock, ftruncate, open};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// The file, and a link to the socket, as long as this is there.
+pub(super) struct PidFile {
+    path: PathBuf,
+    link: PathBuf,
+    /// A lock of POSIX ends with the first descriptor of the file that this process closes: it has no other.
+    _locked: File,
+}
+
+impl PidFile {
+    /// Writes it beside the socket.
+    ///
+    /// # Errors
+    /// If it cannot be written, or another process has it.
+    pub(super) fn write(socket: &Path) -> io::Result<Self> {
+        let process = std::process::id();
+        let path = socket.with_file_name("ovs-vswitchd.pid");
+        let link = socket.with_file_name(format!("ovs-vswitchd.{process}.ctl"));
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = open(&path, flags, Mode::from_raw_mode(0o644))?;
+        fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        ftruncate(&file, 0)?;
+        let mut locked = File::from(file);
+        locked.write_all(format!("{process}\n").as_bytes())?;
+        // One that was killed with this number has left its own.
+        if link.is_symlink() {
+            fs::remove_file(&link)?;
+        }
+        symlink(socket.file_name().unwrap_or_default(), &link)?;
+        Ok(Self { path, link, _locked: locked })
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        // Without the socket they lead nowhere.
+        let _ = fs::remove_file(&self.link);
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    #[test]
+    fn the_socket_is_found_by_the_number_of_the_process() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let socket = directory.path().join("ctl.sock");
+        let _listens = UnixListener::bind(&socket).expect("it listens");
+        // Of one that was killed.
+        fs::write(directory.path().join("ovs-vswitchd.pid"), "1234567890\n").expect("it can be written");
+        let written = PidFile::write(&socket).expect("it can be written");
+        let process = std::process::id();
+        assert_eq!(
+            fs::metadata(&written.path).expect("it is there").len(),
+            process.to_string().len() as u64 + 1
+        );
+        let link = directory.path().join(format!("ovs-vswitchd.{process}.ctl"));
+        UnixStream::connect(&link).expect("it leads there");
+        drop(written);
+        let left = fs::read_dir(directory.path()).expect("it is there").count();
+        assert_eq!(left, 1, "only the socket");
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let other = directory.path().join("other");
+        fs::write(&other, "text").expect("it can be written");
+        symlink(&other, directory.path().join("ovs-vswitchd.pid")).expect("it can be made");
+        assert!(PidFile::write(&directory.path().join("ctl.sock")).is_err());
+        assert_eq!(fs::read(&other).expect("it is there"), b"text");
+    }
+}
