@@ -5,6 +5,7 @@
 
 mod addresses;
 mod alone;
+mod appending;
 mod balance;
 mod catching_up;
 mod commit_wait;
