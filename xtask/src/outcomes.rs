@@ -39,10 +39,9 @@ pub(crate) fn parse(text: &str) -> Result<Outcomes> {
             "fail" => Outcome::Fail(reason.to_owned()),
             _ => return Err(format!("not an outcome: {line:?}")),
         };
-        match outcomes.get_mut(test) {
-            Some(worst) if *worst >= outcome => {}
-            Some(worst) => *worst = outcome,
-            None => _ = outcomes.insert(test.to_owned(), outcome),
+        let worst = outcomes.entry(test.to_owned()).or_insert(Outcome::Pass);
+        if *worst < outcome {
+            *worst = outcome;
         }
     }
     Err(format!("the runner died after {} tests", outcomes.len()))

@@ -95,8 +95,8 @@
 //! that differs. Traces change when this crate does: a seed that found a bug is worth keeping, but not for ever.
 //!
 //! Timers are never early by their node's clock. A message is never changed, and arrives at most twice. A multicast
-//! reaches its sender, too, if that is a member. A node that was told that a connection has ended receives nothing of it after that. Messages of a node to itself take no time and are not lost. Records
-//! survive in order: what a crash takes is a suffix of those that were not durable.
+//! reaches its sender, too, if that is a member. A node that was told that a connection has ended receives nothing of it
+//! after that. Messages of a node to itself take no time and are not lost. Records survive in order: what a crash takes is a suffix of those that were not durable.
 //!
 //! Messages have no length but where [`Sim::set_rate`] says so. Not simulated: processors (a step takes no time, or the service time), torn or rotten records, and
 //! operating systems. A process that never lets time pass, because it sends to itself for ever, never ends.

@@ -188,7 +188,7 @@ impl Network {
 
     /// Which connection carries what is sent now from one node to another.
     pub(crate) fn connection(&self, from: NodeId, to: NodeId) -> u32 {
-        if self.ended.is_empty() { 0 } else { self.ended.get(&(from, to)).copied().unwrap_or(0) }
+        self.ended.get(&(from, to)).copied().unwrap_or_default()
     }
 
     /// Ends the connection from one node to another: what is on its way is lost with it.

@@ -35,7 +35,7 @@ pub(crate) struct Appctl {
     socket: Arc<NamedSocket>,
     stops: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// None where an `ovs-vswitchd` has its own: then `ovs-appctl` has to be told where the socket is.
+    /// None where it could not be written, or an `ovs-vswitchd` has its own: then `ovs-appctl` has to be told where the socket is.
     _pid_file: Option<PidFile>,
 }
 

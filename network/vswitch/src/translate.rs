@@ -22,7 +22,7 @@ use crate::table::Entry;
 use fulmar_node::Time;
 use fulmar_openflow::packet_in::PacketInReason;
 use fulmar_openflow::{Action, Instruction, PortNumber};
-use fulmar_packet::{FRAGMENT, Field, FlowKey, FlowMask, Match, Stage, ethernet};
+use fulmar_packet::{Field, FlowKey, FlowMask, Match, Stage, ethernet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -207,11 +207,13 @@ impl<'a> Translation<'a> {
         self.freeze();
     }
 
+    fn is_fragment(&self) -> bool {
+        self.key.get(Field::IP_FRAGMENT) != 0
+    }
+
     /// Whether it is a fragment, and those are dropped. All packets that agree with it are, as that was consulted at first.
     fn is_fragment_to_drop(&mut self) -> bool {
-        let drops = self.pipeline.drops_fragments.load(Relaxed)
-            && is_ip(&self.key)
-            && self.key.get(Field::IP_FRAGMENT) & u128::from(FRAGMENT) != 0;
+        let drops = self.pipeline.drops_fragments.load(Relaxed) && self.is_fragment();
         if drops {
             self.say(|| "a fragment: dropped".into());
         }
@@ -330,7 +332,7 @@ impl<'a> Translation<'a> {
     /// What flow the packet meets. Ports of fragments are as good as not there: not all of a packet have them.
     fn look_up(&mut self, table: u8) -> Option<Entry> {
         let mut asked = FlowMask::EMPTY;
-        if self.key.get(Field::IP_FRAGMENT) != 0 {
+        if self.is_fragment() {
             let mut key = self.key.clone();
             key.set(Field::L4_SOURCE, 0);
             key.set(Field::L4_DESTINATION, 0);

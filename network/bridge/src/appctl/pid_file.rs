@@ -41,8 +41,9 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Without the socket they lead nowhere.
+        // Left there it leads to a socket that is gone; and somebody may have removed it.
         let _ = fs::remove_file(&self.link);
+        // Left there it is locked by nobody, so that `ovs-appctl` does not believe it, and the next switch takes it over.
         let _ = fs::remove_file(&self.path);
     }
 }
