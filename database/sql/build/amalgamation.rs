@@ -135,7 +135,7 @@ const EDITS: &[Edit] = &[
         place: "sqlite3_step: what becomes of a statement that loses conflicts",
         find: "  int cnt = 0;             /* Counter to prevent infinite loop of reprepares */\n",
         put: "  int cnt;                 /* Counter to prevent infinite loop of reprepares */\n\
-              \x20 FulmarRetry sRetry = {0, 0, 0};\n",
+              \x20 FulmarRetry sRetry = {0, 0, 0, 0};\n",
     },
     Edit {
         place: "sqlite3_step: a statement may be run again, and each time prepared again",

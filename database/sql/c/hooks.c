@@ -202,9 +202,14 @@ static int fulmarRaiseSequence(BtCursor *pCur, const BtreePayload *pX){
   return fulmar_raise_sequence(pCur->pBtree->pFulmar, pCur->pgnoRoot, pX->nKey, pX->pData, pX->nData);
 }
 
-/* How often a statement is run again when it loses, and from when on it presses. */
-#define FULMAR_MAX_RETRY   100
-#define FULMAR_PRESS_RETRY 3
+/*
+** How often a statement is run again when it loses, and from when on it presses;
+** and from when on one that is prepared for a schema that has changed meanwhile,
+** which SQLite gives up after 50 times.
+*/
+#define FULMAR_MAX_RETRY    100
+#define FULMAR_PRESS_RETRY  3
+#define FULMAR_PRESS_SCHEMA 5
 
 /* The handle whose commit lost a conflict just now. */
 static FulmarHandle *fulmarLoser(sqlite3 *db){
@@ -264,6 +269,28 @@ static int fulmarMayRunAgain(const Vdbe *v){
   return !v->bFulmarPartly && AtomicLoad(&v->db->u1.isInterrupted)==0;
 }
 
+/* Has others let a statement pass, with a turn if there is one, until it is done. */
+static void fulmarPress(FulmarRetry *p, FulmarHandle *pHandle, int bPress){
+  if( p->pQueued==0 && pHandle && fulmar_queue_to_retry(pHandle) ) p->pQueued = pHandle;
+  if( p->pQueued && bPress ) fulmar_press(p->pQueued);
+}
+
+/*
+** Somebody changes the schema again and again, and a statement that is prepared for
+** it comes too late each time.
+*/
+static void fulmarMissedSchema(Vdbe *v, FulmarRetry *p){
+  int i;
+  if( ++p->nSchema<FULMAR_PRESS_SCHEMA ) return;
+  for(i=0; i<v->db->nDb; i++){
+    Btree *pBt = v->db->aDb[i].pBt;
+    if( DbMaskTest(v->btreeMask, i) && fulmarServes(pBt) ){
+      fulmarPress(p, pBt->pFulmar, 1);
+      return;
+    }
+  }
+}
+
 /*
 ** Steps a statement. One that is a transaction of its own, and has changed rows
 ** without looking whether they are there, is run again, looking, if that may be
@@ -295,6 +322,7 @@ static int fulmarStep(Vdbe *v, FulmarRetry *pRetry){
     }
   }
   if( rc==SQLITE_ROW && fulmarOnlyCounts(v) ) fulmarLeave(v);
+  if( rc==SQLITE_SCHEMA && bAlone ) fulmarMissedSchema(v, pRetry);
   return rc;
 }
 
@@ -310,11 +338,7 @@ static int fulmarRunsAgain(Vdbe *v, FulmarRetry *p, int rc){
    && p->nRetry<FULMAR_MAX_RETRY
   ){
     p->nRetry++;
-    if( p->pQueued==0 ){
-      FulmarHandle *pLoser = fulmarLoser(v->db);
-      if( pLoser && fulmar_queue_to_retry(pLoser) ) p->pQueued = pLoser;
-    }
-    if( p->pQueued && p->nRetry>=FULMAR_PRESS_RETRY ) fulmar_press(p->pQueued);
+    fulmarPress(p, p->pQueued ? 0 : fulmarLoser(v->db), p->nRetry>=FULMAR_PRESS_RETRY);
     sqlite3_reset((sqlite3_stmt*)v);
     return 1;
   }

@@ -23,6 +23,7 @@ typedef struct FulmarRetry FulmarRetry;
 struct FulmarRetry {
   FulmarHandle *pQueued;  /* Whose turn it has, or 0 */
   int nRetry;             /* How often it was run again */
+  int nSchema;            /* How often the schema was another than it was prepared for */
   int bAlone;             /* Whether it is a transaction of its own, and begins now */
 };
 

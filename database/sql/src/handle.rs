@@ -12,6 +12,7 @@ use crate::sequences::Raised;
 use crate::version::Version;
 use fulmar_dbt::{Database, Durability, Mark, Transaction, Tree};
 use header::Meta;
+use std::cell::Cell;
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -50,6 +51,8 @@ pub(crate) struct Handle {
     has_picked: bool,
     /// Whether the last commit failed because somebody in another process has begun an exclusive transaction.
     was_excluded: bool,
+    /// Whether a statement runs again, and others let it pass.
+    has_turn: Cell<bool>,
     version: Version,
     /// What the last failure was, until it is asked for.
     failure: Option<(c_int, CString)>,
@@ -119,6 +122,7 @@ impl Handle {
             meta: Meta::default(),
             has_picked: false,
             was_excluded: false,
+            has_turn: Cell::new(false),
             version: Version::default(),
             failure: None,
             spare: Vec::new(),
@@ -261,7 +265,8 @@ impl Handle {
 
     /// Waits for the turn to run again a statement that lost a conflict.
     pub(crate) fn queue_to_retry(&self) -> bool {
-        self.store().turns.queue_to_retry()
+        self.has_turn.set(self.store().turns.queue_to_retry());
+        self.has_turn.get()
     }
 
     pub(crate) fn press(&self) {
@@ -269,6 +274,7 @@ impl Handle {
     }
 
     pub(crate) fn leave_retry(&self) {
+        self.has_turn.set(false);
         self.store().turns.leave_retry();
     }
 }

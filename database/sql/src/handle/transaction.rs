@@ -60,7 +60,8 @@ impl Handle {
     /// Takes part among those who write.
     fn register(&self, level: Level, held: Level, fresh: bool) -> Result<(), Failure> {
         let turns = &self.store().turns;
-        if fresh {
+        // Whoever has the turn would wait for itself.
+        if fresh && !self.has_turn.get() {
             turns.let_pass();
         }
         let is_exclusive = level == Level::Exclusive;

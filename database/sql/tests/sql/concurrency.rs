@@ -1,7 +1,10 @@
 //! Several connections to one database.
 
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// `N` connections to one fresh database.
 pub(crate) fn connections<const N: usize>(setup: &str) -> (tempfile::TempDir, [Connection; N]) {
@@ -147,6 +150,39 @@ fn a_schema_change_that_loses_is_run_again_like_any_statement() {
     }
 }
 
+/// SQLite prepares it again 50 times, and on a busy machine the schema was another each time.
+#[test]
+fn a_statement_that_is_late_for_each_schema_is_let_pass() {
+    let (_directory, [mut a, changer]) = connections("CREATE TABLE t(x)");
+    let (ask, asked) = mpsc::sync_channel(0);
+    let (tell, told) = mpsc::channel();
+    let changer = std::thread::spawn(move || {
+        for number in asked {
+            let change = format!("CREATE TABLE u{number}(x)");
+            // Nobody waits for the last one.
+            let _ = tell.send(changer.execute_batch(&change));
+        }
+    });
+    // Whenever it is prepared the schema changes, if that is not held up.
+    let (mut changes, mut is_held_up) = (0, false);
+    let hook = move |context: AuthContext<'_>| {
+        if matches!(context.action, AuthAction::Insert { table_name: "t" }) && !is_held_up {
+            changes += 1;
+            ask.send(changes).expect("it is there");
+            match told.recv_timeout(Duration::from_millis(50)) {
+                Ok(changed) => changed.expect("is no conflict"),
+                Err(_) => is_held_up = true,
+            }
+        }
+        Authorization::Allow
+    };
+    a.authorizer(Some(hook)).expect("is a hook");
+    a.execute("INSERT INTO t VALUES (1)", []).expect("gets through");
+    a.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).expect("is no hook");
+    changer.join().expect("ends");
+    assert_eq!(number(&a, "SELECT x FROM t"), 1);
+}
+
 /// `change` is run when the connection commits for the first time, and before that takes place.
 fn before_the_first_commit(connection: &mut Connection, change: impl FnOnce() + Send + 'static) {
     let mut change = Some(change);
@@ -194,7 +230,7 @@ fn a_statement_that_is_interrupted_is_not_run_again() {
 #[test]
 fn exclusive_transactions_are_alone() {
     let (_directory, [a, b]) = connections("CREATE TABLE t(x)");
-    b.busy_timeout(std::time::Duration::ZERO).expect("no waiting");
+    b.busy_timeout(Duration::ZERO).expect("no waiting");
     a.execute_batch("BEGIN EXCLUSIVE; INSERT INTO t VALUES (1)").expect("begins");
     let (code, message) = failure(b.execute("INSERT INTO t VALUES (2)", []));
     assert_eq!(code & 0xff, ErrorCode::DatabaseBusy as i32 + 2, "{message}");
