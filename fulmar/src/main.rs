@@ -136,4 +136,46 @@ mod tests {
             assert_eq!(long, None, "{called}");
         });
     }
+
+    /// The words of a line, as a shell would have them, up to what begins another command.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for letter in line.chars() {
+            match (letter, quote) {
+                (_, Some(open)) if letter == open => quote = None,
+                ('\'' | '"', None) => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                ('|' | '&' | ';' | '>' | '<' | ')', None) => break,
+                ('#', None) if word.is_none() => break,
+                (' ', None) => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(letter),
+            }
+        }
+        words.extend(word);
+        words
+    }
+
+    /// Those in blocks of the console are typed by other tests; those of `sh` take hours, other machines or packages.
+    #[test]
+    fn every_command_that_a_page_shows_is_taken() {
+        let definition = with_statuses(Arguments::command());
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = std::fs::read_dir(root.join("docs")).expect("pages");
+        let pages = pages.map(|page| page.expect("a page").path()).chain([root.join("README.md")]);
+        let mut taken = 0;
+        for page in pages.filter(|page| page.is_file()) {
+            let text = std::fs::read_to_string(&page).expect("a page");
+            for block in text.split("\n```sh\n").skip(1) {
+                let (block, _) = block.split_once("```").expect("the block ends");
+                for line in block.lines().filter(|line| line.starts_with("fulmar ")) {
+                    let matches = definition.clone().try_get_matches_from(words(line));
+                    matches.unwrap_or_else(|error| panic!("{}: {line}\n{error}", page.display()));
+                    taken += 1;
+                }
+            }
+        }
+        assert!(taken > 5, "{taken}");
+    }
 }

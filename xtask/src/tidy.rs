@@ -1,6 +1,7 @@
 //! The house rules that no compiler knows. Each is one function from a file, or from all, to its findings, with a test that
 //! shows it failing.
 
+mod blocks;
 mod environment;
 mod map;
 mod messages;
@@ -16,7 +17,8 @@ use source::Source;
 pub(crate) fn tidy() -> Result {
     let sources = source::read_tree(&root())?;
     let mut errors = 0;
-    let of_all = [map::check, words::check, references::check, messages::check, environment::check];
+    let of_all =
+        [map::check, words::check, references::check, messages::check, environment::check, blocks::check];
     let of_all = of_all.into_iter().flat_map(|check| check(&sources));
     for finding in sources.iter().flat_map(rules::check).chain(of_all) {
         errors += 1;

@@ -83,3 +83,8 @@ pub fn version() -> &'static str {
     let version = unsafe { CStr::from_ptr(sqlite3_libversion()) };
     version.to_str().unwrap_or("unknown")
 }
+
+/// The code on the page is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sql.md")]
+mod page {}

@@ -10,13 +10,30 @@ use std::process::{Command, Stdio};
 const MARK: &str = "----- command ";
 /// What stands for anything in the rest of a line.
 const ANYTHING: char = '…';
+/// What the shell asks a person with.
+const PROMPT: &str = "fulmar> ";
 
-/// A command of a page, and what it is to print.
+/// A command of a page, what is typed when it asks, and what it is to print.
 #[derive(Debug)]
 struct Step {
     line: usize,
     command: String,
+    input: Vec<String>,
     output: Vec<String>,
+}
+
+impl Step {
+    /// The line of a script. What asks is given a terminal, which shows neither what is typed nor the prompts.
+    fn script(&self) -> String {
+        let Self { command, input, .. } = self;
+        if input.is_empty() {
+            return format!("{command}\n");
+        }
+        let typed = input.join("\n");
+        format!(
+            "TERM=dumb script -E never -qec '{command}' /dev/null << 'END' | sed 's/\\r//; s/{PROMPT}//g'\n{typed}\nEND\n"
+        )
+    }
 }
 
 /// The commands in the blocks of a page that are of the console.
@@ -28,8 +45,13 @@ fn steps(page: &str) -> Vec<Step> {
         } else if !is_console {
             continue;
         } else if let Some(command) = line.strip_prefix("$ ") {
-            steps.push(Step { line: number + 1, command: command.into(), output: Vec::new() });
+            let (input, output) = Default::default();
+            steps.push(Step { line: number + 1, command: command.into(), input, output });
         } else if let Some(step) = steps.last_mut() {
+            if let Some(typed) = line.strip_prefix(PROMPT) {
+                step.input.push(typed.into());
+                continue;
+            }
             match line.strip_prefix("> ") {
                 Some(more) if step.output.is_empty() => step.command.extend(["\n", more]),
                 _ => step.output.push(line.trim_end().into()),
@@ -69,7 +91,7 @@ pub(crate) fn follow_with(rights: &[&str], page: &str, granted: &str) {
     let path = Path::new(env!("CARGO_BIN_EXE_fulmar")).parent().expect("a directory");
     let mut script = format!("ip link set lo up\n{granted}\n");
     for (number, step) in steps.iter().enumerate() {
-        script.push_str(&format!("echo; echo '{MARK}{number}'\n{}\n", step.command));
+        script.push_str(&format!("echo; echo '{MARK}{number}'\n{}", step.script()));
     }
     script.push_str("for job in $(jobs -p); do kill -9 $job; done\n");
     let file = folder.path().join("script");
@@ -170,7 +192,8 @@ fn operators_bring_servers_back_as_their_page_says() {
 
 #[test]
 fn databases_come_and_go_as_the_front_page_says() {
-    let granted = "mkdir -p target/release && ln -s $(command -v fulmar) target/release/fulmar\n\
+    // It is built already.
+    let granted = "cargo() { :; }; mkdir -p target/release && ln -s $(command -v fulmar) target/release/fulmar\n\
         touch old.db && fulmar sql old.db 'CREATE TABLE a(x); CREATE TABLE b(x); CREATE TABLE c(x); CREATE INDEX cx ON c(x)'\n\
         fulmar sql old.db 'INSERT INTO a SELECT value FROM generate_series(1, 1200)'";
     follow("README.md", granted);

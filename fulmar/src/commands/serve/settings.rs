@@ -153,4 +153,20 @@ mod tests {
     fn settings_are_documented() {
         crate::reference::require::<Settings>("Settings of `fulmar serve`");
     }
+
+    #[test]
+    fn settings_that_pages_show_are_settings() {
+        for page in [
+            include_str!("../../../../docs/server.md"),
+            include_str!("../../../../docs/replication.md"),
+            include_str!("../../../../docs/install.md"),
+        ] {
+            let blocks: Vec<_> = page.split("```toml\n").skip(1).collect();
+            assert!(!blocks.is_empty());
+            for block in blocks {
+                let (text, _) = block.split_once("```").expect("the block ends");
+                toml::from_str::<Settings>(text).unwrap_or_else(|error| panic!("{error}"));
+            }
+        }
+    }
 }
