@@ -72,16 +72,31 @@ impl What {
     }
 }
 
+/// Bytes of a line that say enough: a message may hold megabytes, and writing them as text took longer than all else in a simulation.
+const LONGEST_LINE: usize = 4 << 10;
+
+/// Text that is cut off where it becomes too long. Whoever writes it is told that by an error, and ends there.
+#[derive(Default)]
+struct Line(String);
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = text.floor_char_boundary(LONGEST_LINE.saturating_sub(self.0.len()));
+        self.0.push_str(&text[..fits]);
+        if fits == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
 pub(crate) struct Trace {
     detail: Detail,
     hash: u64,
-    line: String,
+    line: Line,
     kept: String,
 }
 
 impl Trace {
     pub(crate) const fn new(detail: Detail) -> Self {
-        Self { detail, hash: 0, line: String::new(), kept: String::new() }
+        Self { detail, hash: 0, line: Line(String::new()), kept: String::new() }
     }
 
     #[inline]
@@ -96,13 +111,16 @@ impl Trace {
 
     #[cold]
     fn add_line(&mut self, at: Time, node: NodeId, what: What, details: fmt::Arguments<'_>) {
-        self.line.clear();
-        let written = writeln!(self.line, "{at} n{:<4} {:<8}{details}", node.0, what.word());
-        written.expect("a Debug of the traced process does not fail");
-        self.hash = xxh3_64_with_seed(self.line.as_bytes(), self.hash);
+        self.line.0.clear();
+        if write!(self.line, "{at} n{:<4} {:<8}{details}", node.0, what.word()).is_err() {
+            self.line.0.push('…');
+        }
+        let Line(line) = &mut self.line;
+        line.push('\n');
+        self.hash = xxh3_64_with_seed(line.as_bytes(), self.hash);
         match self.detail {
-            Detail::Kept => self.kept.push_str(&self.line),
-            Detail::Printed => print!("{}", self.line),
+            Detail::Kept => self.kept.push_str(line),
+            Detail::Printed => print!("{line}"),
             Detail::Numbers | Detail::Hashed => {}
         }
     }
@@ -118,4 +136,19 @@ impl Trace {
 
 const fn mix(n: u64) -> u64 {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_off_between_letters() {
+        let mut trace = Trace::new(Detail::Kept);
+        trace.add(Time::ZERO, NodeId(1), What::Note, format_args!("{}", "é".repeat(LONGEST_LINE)));
+        trace.add(Time::ZERO, NodeId(1), What::Note, format_args!("short"));
+        let (long, short) = trace.kept().split_once('\n').expect("two lines");
+        assert!(long.len() <= LONGEST_LINE + '…'.len_utf8() && long.ends_with("éé…"), "{}", long.len());
+        assert!(short.ends_with("short\n"), "{short}");
+    }
 }
