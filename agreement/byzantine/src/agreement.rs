@@ -2,7 +2,8 @@
 
 use crate::dphi::{Dphi, Shape};
 use crate::faults::Faults;
-use crate::monitor::{Main, Monitor, SEQUENCES};
+use crate::message::SEQUENCES;
+use crate::monitor::{Main, Monitor};
 use crate::{Defect, MOST_PROCESSES, Message, Processes, Put, Sequence, Synchronous, Value, Wire};
 
 /// What is decided.

@@ -1,7 +1,9 @@
 //! What is sent in a round, and its bytes.
 
-use crate::monitor::SEQUENCES;
 use crate::{Processes, Sequence, Value, Wire};
+
+/// How many sequences of monitors run in a pipeline (section 4.3).
+pub(crate) const SEQUENCES: usize = 4;
 
 impl<V: Wire> Wire for Option<V> {
     fn encode(&self, bytes: &mut Vec<u8>) {

@@ -5,11 +5,8 @@
 //! wait for, and halt before they have monitored anything (docs/byzantine.md).
 
 use crate::dphi::{Dphi, Shape};
-use crate::message::{Bad, Word};
+use crate::message::{Bad, SEQUENCES, Word};
 use crate::{Message, Processes, Value};
-
-/// How many sequences run in a pipeline (section 4.3).
-pub(crate) const SEQUENCES: usize = 4;
 
 /// What a sequence knows of D_t at the end of a round.
 #[derive(Clone, Copy)]

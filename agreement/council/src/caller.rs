@@ -2,8 +2,8 @@
 
 use crate::council::Council;
 use crate::greeting::{self, Refused};
+use crate::happened::Happened;
 use crate::key::Identity;
-use crate::meeting::Happened;
 use crate::session::Link;
 use crate::tls::{self, Called};
 use std::io::{self, ErrorKind, Write};

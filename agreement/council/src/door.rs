@@ -4,13 +4,13 @@ use crate::caller::PATIENCE;
 use crate::council::Council;
 use crate::frame::{Frame, ReadError};
 use crate::greeting;
+use crate::happened::{Happened, Inbound};
 use crate::key::Identity;
-use crate::meeting::Happened;
 use crate::news::Fault;
 use crate::tls::{self, Answered};
 use fulmar_files::{Stranger, Threshold};
 use std::io;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,22 +22,6 @@ use std::time::Duration;
 const STRANGERS: usize = 256;
 /// How long until somebody is let in who could not be.
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// A connection on which a member sends. Dropping it ends that.
-pub(crate) struct Inbound {
-    /// Tells it from others of the same member.
-    pub(crate) serial: u64,
-    /// Lets it read one frame more each time: who sends much waits its turn.
-    pub(crate) go_on: Sender<()>,
-    stream: TcpStream,
-}
-
-impl Drop for Inbound {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.stream.shutdown(Shutdown::Both);
-    }
-}
 
 pub(crate) struct Door {
     pub(crate) council: Arc<Council>,

@@ -83,6 +83,7 @@ mod council;
 mod door;
 mod frame;
 mod greeting;
+mod happened;
 mod key;
 #[cfg(debug_assertions)]
 mod liar;

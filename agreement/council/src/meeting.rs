@@ -2,12 +2,12 @@
 
 use crate::caller::Caller;
 use crate::council::Council;
-use crate::door::{Door, Inbound};
-use crate::frame::Frame;
+use crate::door::Door;
+use crate::happened::{Happened, Inbound};
 use crate::key::{Digest, Identity};
 #[cfg(debug_assertions)]
 use crate::liar::{Liar, Strategy};
-use crate::news::{Failure, Fault, News, Outcome};
+use crate::news::{Failure, News, Outcome};
 use crate::overtime::Overtime;
 use crate::session::{Link, Session, node};
 use fulmar_byzantine::{Decision, Synchronous};
@@ -19,18 +19,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// What the threads of a meeting's connections tell the one that decides.
-pub(crate) enum Happened {
-    Link(Link),
-    /// A member could not be called, and why.
-    Unreached(usize, String),
-    /// Somebody has called who was not let in, and why.
-    Refused(String, String),
-    Heard(usize, Inbound),
-    Frame(usize, u64, Frame),
-    Ended(usize, u64, Fault),
-}
 
 /// What happens in a meeting, for people to read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use crate::chance::by_chance;
 use crate::server::protocol;
 use crate::{Application, Charter, Members};
+use fulmar_replication::applications::{LockAnswer, LockOperation};
 use fulmar_replication::{Client, ClientId, GroupError, Invoke, Outcome};
 use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
 use std::io;
@@ -118,6 +119,12 @@ impl Caller {
 
     pub(crate) fn invoke(&mut self, operation: Vec<u8>) -> Result<Vec<u8>, CallError> {
         self.ask(Invoke::Execute(operation.into()))
+    }
+
+    /// The same, on locks.
+    pub(crate) fn invoke_lock(&mut self, operation: &LockOperation) -> Result<LockAnswer, CallError> {
+        let answer = self.invoke(operation.encode())?;
+        LockAnswer::decode(&answer).ok_or(CallError::Answer(answer))
     }
 
     /// An operation that changes nothing.

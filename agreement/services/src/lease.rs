@@ -1,7 +1,6 @@
 //! For how long a session is sure to be there.
 
 use crate::Caller;
-use crate::session::call;
 use fulmar_locks::{Condvar, Mutex};
 use fulmar_replication::applications::{LockAnswer, LockOperation, SessionId};
 use std::sync::Arc;
@@ -93,7 +92,7 @@ impl Lease {
 pub(crate) fn keep(lease: &Lease, mut caller: Caller, session: SessionId) {
     while lease.rest() {
         let asked = Instant::now();
-        let next = match call(&mut caller, &LockOperation::KeepAlive(session)) {
+        let next = match caller.invoke_lock(&LockOperation::KeepAlive(session)) {
             Ok(LockAnswer::Done) => State::Until(asked + lease.0.expires),
             // What an error leaves of it ends in time by itself.
             Ok(LockAnswer::Gone) => State::Expired,

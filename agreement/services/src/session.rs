@@ -48,7 +48,7 @@ impl LockSession {
         let asked = Instant::now();
         let session = SessionId::drawn(by_chance().map_err(CallError::Chance)?);
         let open = LockOperation::Open { ticks: ticks.saturating_add(1), session: Some(session) };
-        let id = match call(&mut caller, &open)? {
+        let id = match caller.invoke_lock(&open)? {
             LockAnswer::Opened(id) => id,
             other => return Err(CallError::Answer(format!("{other:?}").into())),
         };
@@ -71,7 +71,7 @@ impl LockSession {
     /// [`LockError`]
     pub fn acquire(&mut self, name: &[u8], mode: LockMode) -> Result<Fence, LockError> {
         let acquire = LockOperation::Acquire { session: self.id, name: name.into(), mode, waits: true };
-        let mut answer = call(&mut self.caller, &acquire)?;
+        let mut answer = self.caller.invoke_lock(&acquire)?;
         let look = LockOperation::Look(self.id, name.into()).encode();
         loop {
             match answer {
@@ -90,7 +90,7 @@ impl LockSession {
     /// # Errors
     /// [`LockError`]
     pub fn release(&mut self, name: &[u8]) -> Result<(), LockError> {
-        match call(&mut self.caller, &LockOperation::Release(self.id, name.into()))? {
+        match self.caller.invoke_lock(&LockOperation::Release(self.id, name.into()))? {
             LockAnswer::Gone => Err(LockError::Expired),
             _ => Ok(()),
         }
@@ -102,7 +102,7 @@ impl LockSession {
     /// [`LockError`]
     pub fn close(mut self) -> Result<(), LockError> {
         self.lease.end();
-        match call(&mut self.caller, &LockOperation::Close(self.id))? {
+        match self.caller.invoke_lock(&LockOperation::Close(self.id))? {
             LockAnswer::Gone => Err(LockError::Expired),
             _ => Ok(()),
         }
@@ -114,10 +114,4 @@ impl Drop for LockSession {
     fn drop(&mut self) {
         self.lease.end();
     }
-}
-
-/// What comes of an operation.
-pub(crate) fn call(caller: &mut Caller, operation: &LockOperation) -> Result<LockAnswer, CallError> {
-    let answer = caller.invoke(operation.encode())?;
-    LockAnswer::decode(&answer).ok_or(CallError::Answer(answer))
 }

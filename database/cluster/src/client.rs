@@ -8,8 +8,8 @@ mod waiting;
 
 use crate::OUTCOME_KEPT;
 use crate::map::Layout;
-use crate::message::{Answer, DatabaseNumber, Message, Question};
-use crate::name::DatabaseName;
+use crate::message::{Answer, Message, Question};
+use crate::name::{DatabaseName, DatabaseNumber};
 use coordinator::Committing;
 use fulmar_kv::{Basis, Commit, Durability, ShardCounts, ShardId, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Process, Time};

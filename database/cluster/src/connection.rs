@@ -1,7 +1,7 @@
 //! A client on sockets, on its caller's thread.
 
 use crate::client::{Ask, Client, LIMIT, Reply};
-use crate::message::{Answer, Failed, VERSION};
+use crate::message::{Answer, Failed, LARGEST_MESSAGE, VERSION};
 use crate::name::{BadName, DatabaseName};
 use crate::store::{Call, Unreachable};
 use fulmar_files::chance_u64;
@@ -14,10 +14,6 @@ use std::net::ToSocketAddrs;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The largest message: a commit, or a row that is read.
-const LARGEST_MESSAGE: usize = 1 << 30;
-/// What a commit may write, bytes: the rest of its message is for where that belongs.
-pub(super) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 /// Longer than a question takes whose answer is in memory, when nobody else asks.
 const SPIN: Duration = Duration::from_micros(50);
 

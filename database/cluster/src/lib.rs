@@ -106,13 +106,12 @@ pub use fulmar_replication::Protocol;
 pub use local::{Door, Doors, LOCAL_CLUSTER};
 pub use map::{HandOver, Layout, Map, Placement, Replicas, Replication};
 pub use message::{
-    Answer, Begun, Chunk, DatabaseNumber, Direction, Failed, Found, MapRequest, Message, Piece, Question,
-    Sight, VERSION,
+    Answer, Begun, Chunk, Direction, Failed, Found, MapRequest, Message, Piece, Question, Sight, VERSION,
 };
-pub use name::{BadName, DatabaseName};
+pub use name::{BadName, DatabaseName, DatabaseNumber};
 pub use open::{Open, ShardOptions};
 pub use peer::{PeerMessage, Ready, Step};
 pub use serve::{Cluster, DrainError, Identity, Report, Service, new_cluster, new_server};
-pub use server::{Event, Joining, Load, Server, SyncLog, Synced, Timer};
-pub use status::{ShardStatus, Status};
+pub use server::{Event, Joining, Server, SyncLog, Synced, Timer};
+pub use status::{Load, ShardStatus, Status};
 pub use store::{Call, Remote, Unreachable};

@@ -4,8 +4,7 @@
 
 mod wire;
 
-use crate::message::DatabaseNumber;
-use crate::name::DatabaseName;
+use crate::name::{DatabaseName, DatabaseNumber};
 use fulmar_kv::ShardId;
 use fulmar_node::NodeId;
 use fulmar_replication::{Group, Protocol, View};

@@ -9,10 +9,9 @@ mod wire;
 pub(super) use speaker::Speaker;
 
 use crate::map::{HandOver, Layout, Map, Replication};
-use crate::name::DatabaseName;
+use crate::name::{DatabaseName, DatabaseNumber};
 use crate::peer::PeerMessage;
-use crate::server::Load;
-use crate::status::Status;
+use crate::status::{Load, Status};
 use fulmar_dbt::Reshape;
 use fulmar_kv::Object;
 use fulmar_kv::{
@@ -29,6 +28,10 @@ use std::sync::Arc;
 /// The version of these messages.
 pub const VERSION: u32 = 16;
 
+/// The largest message: a commit, or a row that is read.
+pub(crate) const LARGEST_MESSAGE: usize = 1 << 30;
+/// What a commit may write, bytes: the rest of its message is for where that belongs.
+pub(crate) const LARGEST_COMMIT: u64 = (1 << 30) - (32 << 20);
 /// What is longer is answered in pieces of so many bytes.
 pub(crate) const LONGEST_PIECE: usize = 1 << 20;
 
@@ -221,10 +224,6 @@ pub enum MapRequest {
         create: bool,
     },
 }
-
-/// Names a database, for as long as the cluster is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DatabaseNumber(pub u32);
 
 /// What a client may ask.
 #[derive(Clone, Debug, PartialEq, Eq)]

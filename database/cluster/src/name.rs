@@ -8,6 +8,10 @@ use std::sync::Arc;
 /// Bytes of the longest name.
 const LONGEST: usize = 100;
 
+/// Names a database, for as long as the cluster is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DatabaseNumber(pub u32);
+
 /// The name of a database on servers: letters, digits, `_`, `-` and `.`, not the latter first, and no more than 100. There is no other
 /// way to make one than by checking it, so it is safe as part of a path, in a log and on a terminal wherever it is met.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -22,15 +22,14 @@ mod synced;
 mod unused;
 
 use crate::map::{Map, Replication};
-use crate::message::{self, DatabaseNumber, Failed, Message, Speaker};
-use crate::name::DatabaseName;
+use crate::message::{self, Failed, Message, Speaker};
+use crate::name::{DatabaseName, DatabaseNumber};
 use crate::open::Open;
 use crate::peer::PeerMessage;
 use crate::replicated::Entries;
-use crate::status::Status;
+use crate::status::{Load, Status};
 use at_once::AtOnce;
 use backlog::Backlog;
-pub use balance::Load;
 use clock::Clock;
 pub use event::Event;
 use failures::Failures;

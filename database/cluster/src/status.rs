@@ -1,6 +1,6 @@
 //! What a server tells about itself.
 
-use crate::message::DatabaseNumber;
+use crate::name::DatabaseNumber;
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_kv::{ShardId, Timestamp};
 
@@ -72,5 +72,29 @@ impl Status {
         };
         let shards = list(input, one)?;
         Some(Self { now, watermark, snapshots, shards, failures: list(input, text)? })
+    }
+}
+
+/// No server holds or does more, and those of all servers can be added up.
+const MOST: u64 = 1 << 40;
+
+/// How much a server holds and does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// How many nodes of trees it holds.
+    pub objects: u64,
+    /// How many reads and commits it has done of late: each counts half as much a quarter of a second later.
+    pub work: u64,
+}
+
+impl Load {
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.objects);
+        put_varint(out, self.work);
+    }
+
+    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
+        let mut count = || input.varint().filter(|count| *count <= MOST);
+        Some(Self { objects: count()?, work: count()? })
     }
 }

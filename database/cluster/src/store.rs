@@ -1,8 +1,7 @@
 //! A store behind a client.
 
 use crate::client::{Ask, Reply, bytes};
-use crate::connection::LARGEST_COMMIT;
-use crate::message::{Answer, Begun, Failed, Found, Question, Sight};
+use crate::message::{Answer, Begun, Failed, Found, LARGEST_COMMIT, Question, Sight};
 use fulmar_kv::Cache;
 use fulmar_kv::{
     Basis, Commit, Durability, Error, Exclusion, Expected, Interruption, Key, Object, ObjectId, Part,

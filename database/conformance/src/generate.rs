@@ -9,10 +9,11 @@ mod change;
 mod definition;
 mod expression;
 mod query;
+mod step;
 
 pub(crate) use catalog::{Catalog, contents, schemas};
+pub use step::Step;
 
-use crate::fuzz::Step;
 use catalog::{Kind, Relation};
 use fulmar_node::Random;
 

@@ -5,7 +5,7 @@
 //!
 //! *Known as:* rebalancing, node splits and merges.
 
-use crate::commit::{Committed, LEAF_BYTES, cuts};
+use crate::commit::{COLLECTED_AT_ONCE, Committed, LEAF_BYTES, cuts};
 use crate::reshape::{Linked, Reshape, Shape, Walked};
 use crate::site::Where;
 use crate::transaction::dropped_key;
@@ -16,9 +16,7 @@ use std::sync::Arc;
 
 /// An inner node larger than this is split, bytes of cells.
 const INNER_BYTES: usize = 16 << 10;
-/// How many nodes with much that is stale one commit cleans up after others.
-pub(crate) const COLLECTED_AT_ONCE: usize = 16;
-/// How many a transaction does that wrote nothing, as it may have been what kept them so: some 30 MB, which take a tenth of a
+/// How many nodes with much that is stale a transaction cleans up that wrote nothing, as it may have been what kept them so: some 30 MB, which take a tenth of a
 /// second.
 const COLLECTED_AT_MOST: usize = 4096;
 /// How many nodes of dropped trees one commit removes.

@@ -3,7 +3,6 @@
 //! A plan is made of the tree as it looks now, outside of any lock. If the tree changes before the plan is carried out,
 //! the plan is refused as misplaced, and the next one is made.
 
-use crate::balance::COLLECTED_AT_ONCE;
 use crate::search::Place;
 use crate::transaction::TreeChanges;
 use crate::{Database, Durability, Error, OWN, Timestamp, Transaction, Tree};
@@ -19,6 +18,8 @@ use std::vec;
 pub(crate) const LEAF_BYTES: usize = 8 << 10;
 /// How full split leaves are made when keys are added at the end, where no more will come in between: 15 of 16.
 const APPENDED_BYTES: usize = LEAF_BYTES / 16 * 15;
+/// How many nodes with much that is stale one commit cleans up after others.
+pub(crate) const COLLECTED_AT_ONCE: usize = 16;
 /// What a cell takes besides its key and value, at most.
 const CELL_OVERHEAD: usize = 12;
 

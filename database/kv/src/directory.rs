@@ -1,17 +1,18 @@
 //! The directory of a database: what format it has, and who has it open.
 
 use crate::Error;
-use crate::directory_lock::{self, LOCK_FILE};
+use crate::directory_lock;
 use crate::frozen::Frozen;
-use crate::ownership::{follow_at_once, follow_directory, open, refuse_links};
+use crate::ownership::{
+    FORMAT_FILE, LOCK_FILE, follow_at_once, follow_directory, open, own_file, parent, refuse_links,
+};
 use rustix::fs::{CWD, OFlags};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-pub(crate) const FORMAT_FILE: &str = "FORMAT";
 /// Stands beside files of the engine that are not a database yet. It becomes the format file, in one step.
 const UNFINISHED_FILE: &str = "UNFINISHED";
 /// What the engine must not have lost: its log drops what follows a damaged place without an error.
@@ -250,26 +251,6 @@ pub(crate) fn require(path: &Path, synced: u64, held: u64, unit: &str) -> Result
     Err(Error::Corrupt { path: path.into(), what })
 }
 
-/// A file of the database's own, made if it is not there, to be read and written. Whoever may write in the directory of a database could
-/// have the name lead to a file of somebody else who opens it. A new one has this mode, but for what the umask takes.
-pub(crate) fn own_file(path: &Path, mode: u32) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options.mode(mode).custom_flags(flags).open(path)?;
-    let found = file.metadata()?;
-    let is_shared =
-        || Ok::<_, io::Error>(found.nlink() > 1 && found.uid() != fs::metadata(parent(path))?.uid());
-    if found.is_file() && !is_shared()? {
-        return Ok(file);
-    }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "not a file of this database alone, but a link or another thing",
-    ))
-}
-
 fn begins_with(path: &Path, magic: &[u8]) -> Result<bool, Error> {
     let mut start = Vec::new();
     let file = File::open(path).map_err(|e| Error::io(path, e))?;
@@ -285,10 +266,6 @@ fn write_synced(path: &Path, text: &str) -> Result<(), Error> {
         file.sync_all()
     };
     write().map_err(|e| Error::io(path, e))
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 fn sync_directory(path: &Path) -> Result<(), Error> {

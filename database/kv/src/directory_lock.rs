@@ -8,8 +8,7 @@
 //! *Known as:* a directory lock, lock file.
 
 use crate::Error;
-use crate::directory::own_file;
-use crate::ownership::for_writers;
+use crate::ownership::{LOCK_FILE, for_writers, own_file};
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use std::fs::{self, File, Permissions, TryLockError};
@@ -17,8 +16,6 @@ use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::SystemTime;
-
-pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// Takes the directory, by the lock that was passed on if one was.
 pub(crate) fn lock(directory: &Path, passed: Option<&File>) -> Result<File, Error> {

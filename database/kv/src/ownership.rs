@@ -3,19 +3,21 @@
 //! What is changed is a file that is open, never a name: whoever may write in the directory could have a name lead elsewhere after
 //! it was looked at, and root would make him the owner of somebody else's file.
 
-use crate::directory::FORMAT_FILE;
-use crate::directory_lock::LOCK_FILE;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, openat, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CStr;
 use std::fmt;
-use std::fs::{self, File, Metadata, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+/// The file that says what the directory is, and since it is there that it is a database.
+pub(crate) const FORMAT_FILE: &str = "FORMAT";
+/// The file by whose lock somebody has the directory.
+pub(crate) const LOCK_FILE: &str = "LOCK";
 const ROOT: u32 = 0;
 
 /// Gives what lies in the directory of a database its owner and mode, as SQLite's journals follow the database: or else what
@@ -109,6 +111,31 @@ pub(crate) fn follow_at_once(path: &Path) -> io::Result<()> {
 /// Opens it to be read, if nothing else is said.
 pub(crate) fn open(folder: impl AsFd, name: impl Arg, flags: OFlags) -> io::Result<File> {
     Ok(openat(folder, name, flags | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+/// A file of the database's own, made if it is not there, to be read and written. Whoever may write in the directory of a database could
+/// have the name lead to a file of somebody else who opens it. A new one has this mode, but for what the umask takes.
+pub(crate) fn own_file(path: &Path, mode: u32) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options.mode(mode).custom_flags(flags).open(path)?;
+    let found = file.metadata()?;
+    let is_shared =
+        || Ok::<_, io::Error>(found.nlink() > 1 && found.uid() != fs::metadata(parent(path))?.uid());
+    if found.is_file() && !is_shared()? {
+        return Ok(file);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "not a file of this database alone, but a link or another thing",
+    ))
+}
+
+/// The directory in which `path` is.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
 /// What the files in a directory shall be.

@@ -110,9 +110,7 @@ impl Shell {
         while statement.step()? {
             let row = statement.row().into_iter().map(|cell| match cell {
                 Cell::Null => None,
-                cell => {
-                    Some(super::printer::with_text(cell, |text| String::from_utf8_lossy(text).into_owned()))
-                }
+                cell => Some(cell.with_text(|text| String::from_utf8_lossy(text).into_owned())),
             });
             rows.push(row.collect());
         }

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use unicode_width::UnicodeWidthChar;
 
 use super::format::{Format, Mode};
-use super::printer::with_text;
 use super::quoting::{LineEnds, write_sql_literal};
 use super::statement::Cell;
 
@@ -149,7 +148,7 @@ impl<'format> Grid<'format> {
         } else if cell == Cell::Null {
             return self.format.null.clone();
         } else {
-            with_text(cell, |text| bytes.extend_from_slice(text));
+            cell.with_text(|text| bytes.extend_from_slice(text));
         }
         String::from_utf8_lossy(&bytes).into_owned()
     }

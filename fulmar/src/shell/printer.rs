@@ -73,10 +73,10 @@ impl<'format> Printer<'format> {
                 (Mode::Tcl, Cell::Null) => write_c_string(out, format.null.as_bytes())?,
                 (_, Cell::Null) => out.write_all(format.null.as_bytes())?,
                 (Mode::Csv, _) => {
-                    with_text(cell, |text| write_csv(out, text, format.column_separator.as_bytes()))?;
+                    cell.with_text(|text| write_csv(out, text, format.column_separator.as_bytes()))?;
                 }
-                (Mode::Tcl, _) => with_text(cell, |text| write_c_string(out, text))?,
-                _ => with_text(cell, |text| out.write_all(text))?,
+                (Mode::Tcl, _) => cell.with_text(|text| write_c_string(out, text))?,
+                _ => cell.with_text(|text| out.write_all(text))?,
             }
         }
         out.write_all(format.row_separator.as_bytes())
@@ -95,7 +95,7 @@ impl<'format> Printer<'format> {
             write!(out, "{name:>width$} = ")?;
             match cell {
                 Cell::Null => out.write_all(self.format.null.as_bytes())?,
-                _ => with_text(cell, |text| out.write_all(text))?,
+                _ => cell.with_text(|text| out.write_all(text))?,
             }
             out.write_all(self.format.row_separator.as_bytes())?;
         }
@@ -159,22 +159,10 @@ impl<'format> Printer<'format> {
             out.write_all(b"<TD>")?;
             match cell {
                 Cell::Null => write_html(out, self.format.null.as_bytes())?,
-                _ => with_text(cell, |text| write_html(out, text))?,
+                _ => cell.with_text(|text| write_html(out, text))?,
             }
             out.write_all(b"</TD>\n")?;
         }
         out.write_all(b"</TR>\n")
-    }
-}
-
-/// Gives `write` the value as text, up to the first zero byte: what follows one is no text to a terminal.
-pub(super) fn with_text<T>(cell: Cell<'_>, write: impl FnOnce(&[u8]) -> T) -> T {
-    match cell {
-        Cell::Null => write(b""),
-        Cell::Integer(integer) => write(integer.to_string().as_bytes()),
-        Cell::Real(_, text) => write(text.as_bytes()),
-        Cell::Text(text) | Cell::Blob(text) => {
-            write(text.split(|&byte| byte == 0).next().unwrap_or_default())
-        }
     }
 }

@@ -61,6 +61,20 @@ pub(crate) enum Cell<'row> {
     Blob(&'row [u8]),
 }
 
+impl Cell<'_> {
+    /// Gives `write` the value as text, up to the first zero byte: what follows one is no text to a terminal.
+    pub(crate) fn with_text<T>(self, write: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            Self::Null => write(b""),
+            Self::Integer(integer) => write(integer.to_string().as_bytes()),
+            Self::Real(_, text) => write(text.as_bytes()),
+            Self::Text(text) | Self::Blob(text) => {
+                write(text.split(|&byte| byte == 0).next().unwrap_or_default())
+            }
+        }
+    }
+}
+
 /// A compiled statement. Dropping it finalizes it.
 pub(crate) struct Statement<'connection> {
     /// Not finalized before `drop`, and belongs to a connection that outlives `'connection`.

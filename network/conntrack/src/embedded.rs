@@ -1,7 +1,6 @@
 //! The front of a packet that an error of ICMP is about.
 
-use crate::packet::Ends;
-use crate::tuple::Tuple;
+use crate::tuple::{Ends, Tuple};
 use fulmar_packet::ip;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

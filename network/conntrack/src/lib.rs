@@ -75,6 +75,7 @@
 
 mod agenda;
 mod connection;
+mod direction;
 mod embedded;
 mod packet;
 mod request;

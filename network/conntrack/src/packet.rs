@@ -2,7 +2,7 @@
 
 use crate::embedded::{self, Embedded};
 use crate::tcp::Segment;
-use crate::tuple::{Endpoint, Query, Tuple, counterpart};
+use crate::tuple::{Ends, Query, Tuple};
 use fulmar_packet::{Field, FlowKey, Layers, ethernet, ip};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -66,40 +66,5 @@ fn addresses(key: &FlowKey) -> Option<(IpAddr, IpAddr)> {
         ethernet::IPV4 => Some((ipv4(Field::IPV4_SOURCE)?, ipv4(Field::IPV4_DESTINATION)?)),
         ethernet::IPV6 => Some((ipv6(Field::IPV6_SOURCE), ipv6(Field::IPV6_DESTINATION))),
         _ => None,
-    }
-}
-
-/// What of a tuple is not in the header that comes next.
-pub(crate) struct Ends {
-    pub(crate) zone: u16,
-    pub(crate) source: IpAddr,
-    pub(crate) destination: IpAddr,
-}
-
-impl Ends {
-    /// With the ports at the front of a header.
-    pub(crate) fn ports(&self, protocol: u8, header: &[u8]) -> Option<Tuple> {
-        let [a, b, c, d] = *header.first_chunk()?;
-        let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        (ports.0 != 0 && ports.1 != 0).then(|| self.tuple(protocol, 0, ports))
-    }
-
-    /// With the identifier of a query of ICMP.
-    pub(crate) fn query(&self, protocol: u8, header: &[u8]) -> Option<(Tuple, Query)> {
-        let [kind, code, _, _, a, b, _, _] = *header.first_chunk()?;
-        let (_, query) = counterpart(protocol, kind).filter(|_| code == 0)?;
-        let identifier = u16::from_be_bytes([a, b]);
-        let ports = if query == Query::Request { (identifier, 0) } else { (0, identifier) };
-        Some((self.tuple(protocol, kind, ports), query))
-    }
-
-    fn tuple(&self, protocol: u8, kind: u8, (source, destination): (u16, u16)) -> Tuple {
-        Tuple {
-            source: Endpoint { address: self.source, port: source },
-            destination: Endpoint { address: self.destination, port: destination },
-            zone: self.zone,
-            protocol,
-            kind,
-        }
     }
 }

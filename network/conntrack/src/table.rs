@@ -1,7 +1,8 @@
 //! The connections that are remembered, by both of their tuples.
 
 use crate::agenda::{Agenda, Timeout};
-use crate::connection::{Connection, Direction, Followed};
+use crate::connection::Connection;
+use crate::direction::{Direction, Followed};
 use crate::packet::Content;
 use crate::tuple::Tuple;
 use foldhash::fast::FixedState;

@@ -5,7 +5,7 @@
 //! Open vSwitch in user space.
 
 use crate::agenda::Timeout;
-use crate::connection::{Direction, Followed};
+use crate::direction::{Direction, Followed};
 
 pub(crate) const FIN: u16 = 0x01;
 pub(crate) const SYN: u16 = 0x02;

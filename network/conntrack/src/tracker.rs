@@ -1,7 +1,8 @@
 //! What a packet is to the connections that there are.
 
 use crate::agenda::Timeout;
-use crate::connection::{Connection, Direction, Followed, Progress};
+use crate::connection::{Connection, Progress};
+use crate::direction::{Direction, Followed};
 use crate::packet::{Content, Packet};
 use crate::request::{Request, Tracked, state};
 use crate::rewriting;

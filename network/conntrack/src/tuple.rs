@@ -88,3 +88,38 @@ impl fmt::Display for Tuple {
         }
     }
 }
+
+/// What of a tuple is not in the header that comes next.
+pub(crate) struct Ends {
+    pub(crate) zone: u16,
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
+}
+
+impl Ends {
+    /// With the ports at the front of a header.
+    pub(crate) fn ports(&self, protocol: u8, header: &[u8]) -> Option<Tuple> {
+        let [a, b, c, d] = *header.first_chunk()?;
+        let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        (ports.0 != 0 && ports.1 != 0).then(|| self.tuple(protocol, 0, ports))
+    }
+
+    /// With the identifier of a query of ICMP.
+    pub(crate) fn query(&self, protocol: u8, header: &[u8]) -> Option<(Tuple, Query)> {
+        let [kind, code, _, _, a, b, _, _] = *header.first_chunk()?;
+        let (_, query) = counterpart(protocol, kind).filter(|_| code == 0)?;
+        let identifier = u16::from_be_bytes([a, b]);
+        let ports = if query == Query::Request { (identifier, 0) } else { (0, identifier) };
+        Some((self.tuple(protocol, kind, ports), query))
+    }
+
+    fn tuple(&self, protocol: u8, kind: u8, (source, destination): (u16, u16)) -> Tuple {
+        Tuple {
+            source: Endpoint { address: self.source, port: source },
+            destination: Endpoint { address: self.destination, port: destination },
+            zone: self.zone,
+            protocol,
+            kind,
+        }
+    }
+}

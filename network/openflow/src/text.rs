@@ -7,11 +7,13 @@ mod parse;
 mod parse_action;
 mod parse_connection;
 mod parse_learn;
+mod parse_part;
 mod parse_value;
 mod value;
 
 pub use asked::MatchText;
-pub use parse::{TextError, parse_actions, parse_match};
+pub use parse::{parse_actions, parse_match};
+pub use parse_part::TextError;
 pub(crate) use value::Value;
 
 use crate::action::Action;

@@ -1,6 +1,6 @@
 //! The file of a database: a [`RecordLog`] that one process has, in which each record is synced before the next is written.
 
-use crate::store::Journal;
+use crate::journal::Journal;
 use fulmar_files::{RecordFormat, RecordLog, RecordLogError, lock_file};
 use std::ffi::OsString;
 use std::fs::File;

@@ -14,9 +14,9 @@ mod megaflow;
 
 pub use megaflow::Megaflow;
 
-use crate::flow::Traffic;
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen};
+use crate::traffic::Traffic;
 use crate::translate::Translation;
 use fulmar_classifier::{Classifier, Masks, Rule};
 use fulmar_node::Time;

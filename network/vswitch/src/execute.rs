@@ -2,7 +2,6 @@
 //!
 //! *Known as:* the datapath: actions, output.
 
-use crate::forwarder::MAX_RECIRCULATIONS;
 use crate::meter::Verdict;
 use crate::pipeline::in_port;
 use crate::step::{Frozen, Notice, Step};
@@ -15,6 +14,9 @@ use fulmar_port::offload::finish;
 use fulmar_port::{Frame, Offload, Trail};
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
+
+/// A packet is decided about so many times at most, and so are its copies together.
+pub(crate) const MAX_RECIRCULATIONS: usize = 16;
 
 /// Where frames go.
 pub trait Output {

@@ -1,6 +1,7 @@
 //! Flows, and what is counted for them.
 
 use crate::group::{sends_to, targets};
+use crate::traffic::{Counters, Traffic};
 use fulmar_node::Time;
 use fulmar_openflow::action::{Conjunction, Extension, LearnFlags};
 use fulmar_openflow::flow::{FlowFlags, FlowMod, FlowRemovedReason, FlowStats};
@@ -9,33 +10,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-
-/// Packets and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// How many.
-    pub packets: u64,
-    /// How long all of them are.
-    pub bytes: u64,
-}
-
-/// Traffic that many threads add to.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    packets: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn add(&self, traffic: Traffic) {
-        self.packets.fetch_add(traffic.packets, Relaxed);
-        self.bytes.fetch_add(traffic.bytes, Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> Traffic {
-        Traffic { packets: self.packets.load(Relaxed), bytes: self.bytes.load(Relaxed) }
-    }
-}
 
 /// What stays of a flow when it gets other instructions.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The path of a packet, in one thread: decided about by what is remembered, or anew, and sent where that says.
 
 use crate::cache::{Cache, Cached, Caching, Hits};
-use crate::execute::{Copy, Execution, Output, Packet};
+use crate::execute::{Copy, Execution, MAX_RECIRCULATIONS, Output, Packet};
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Frozen};
 use crate::translate::Translation;
@@ -12,9 +12,6 @@ use fulmar_packet::{Field, FlowKey, Layers};
 use fulmar_port::Frame;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-
-/// A packet is decided about so many times at most, and so are its copies together.
-pub(crate) const MAX_RECIRCULATIONS: usize = 16;
 
 /// Forwards packets of some ports, in one thread.
 pub struct Forwarder {

@@ -1,7 +1,7 @@
 //! Groups: several ways to send a packet on, of which some are taken (section 5.6 of the OpenFlow specification).
 
-use crate::flow::Counters;
 use crate::meter::counts;
+use crate::traffic::Counters;
 use fulmar_node::Time;
 use fulmar_openflow::action::Extension;
 use fulmar_openflow::group::{Bucket, GroupDescription, GroupKind, GroupMod, GroupStats};

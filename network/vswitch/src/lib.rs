@@ -93,13 +93,13 @@ mod rate;
 mod step;
 mod switch;
 mod table;
+mod traffic;
 mod translate;
 mod tunnel;
 
 pub use cache::{Cached, Caching, Hits, Megaflow};
 pub use control::{Done, Event};
 pub use execute::Output;
-pub use flow::Traffic;
 pub use forwarder::Forwarder;
 pub use mac::{Flapping, Learning, Station};
 pub use mirror::{Mirror, MirrorOutput};
@@ -110,6 +110,7 @@ pub use queue::Shaping;
 pub use rate::Rate;
 pub use step::{Decision, Enqueued, Frozen, MeterStep, Notice, Setting, Step, Steps};
 pub use switch::{Settings, Switch};
+pub use traffic::Traffic;
 pub use tunnel::{Encapsulation, Tunnel, tunnelled};
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Meters: how much may come, and what happens to what is more (section 5.7 of the OpenFlow specification).
 
-use crate::flow::{Counters, Traffic};
+use crate::traffic::{Counters, Traffic};
 use fulmar_node::Time;
 use fulmar_openflow::group::Counts;
 use fulmar_openflow::meter::{Band, BandKind, MeterConfig, MeterFlags, MeterMod, MeterStats};

@@ -1,6 +1,6 @@
 //! Mirrors: whoever looks at a network gets copies of what comes in and goes out at ports.
 
-use crate::flow::{Counters, Traffic};
+use crate::traffic::{Counters, Traffic};
 use fulmar_packet::{FlowKey, Match};
 use std::collections::BTreeSet;
 use std::sync::Arc;

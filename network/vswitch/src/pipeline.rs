@@ -1,6 +1,5 @@
 //! Everything that a decision about a packet depends on, apart from the packet.
 
-use crate::flow::Traffic;
 use crate::group::Groups;
 use crate::mac::{Macs, Station};
 use crate::meter::Meter;
@@ -9,6 +8,7 @@ use crate::monitor::FlowChange;
 use crate::port::Ports;
 use crate::step::{Credit, Frozen, Rest};
 use crate::table::Tables;
+use crate::traffic::Traffic;
 use fulmar_classifier::Optimisations;
 use fulmar_node::Time;
 use fulmar_openflow::flow::FlowMod;

@@ -1,7 +1,7 @@
 //! Ports, as flows and controllers see them: what sends and receives is elsewhere.
 
-use crate::flow::{Counters, Traffic};
 use crate::queue::Queues;
+use crate::traffic::{Counters, Traffic};
 use crate::tunnel::Tunnel;
 use fulmar_node::Time;
 use fulmar_openflow::PortNumber;

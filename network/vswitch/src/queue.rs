@@ -3,8 +3,8 @@
 //! A queue lets packets go, or drops them: it does not keep them for later. So a rate is held, as by a meter, and a packet that goes
 //! is not delayed.
 
-use crate::flow::{Counters, Traffic};
 use crate::rate::{Bucket, Rate, bits, pass_both};
+use crate::traffic::{Counters, Traffic};
 use fulmar_node::Time;
 use fulmar_openflow::PortNumber;
 use fulmar_openflow::queue::{Queue as QueueTold, QueueProperty, QueueStats};

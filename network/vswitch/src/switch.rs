@@ -2,7 +2,6 @@
 
 use crate::cache::Caching;
 use crate::control::{self, Done, Event};
-use crate::flow::Traffic;
 use crate::forwarder::Forwarder;
 use crate::mac::{Flapping, Learning, Station};
 use crate::mirror::{Mirror, Mirrors};
@@ -10,6 +9,7 @@ use crate::pipeline::Pipeline;
 use crate::port::{PortInfo, in_use};
 use crate::queue::{Queues, Shaping};
 use crate::step::Steps;
+use crate::traffic::Traffic;
 use crate::translate::Translation;
 use crate::{answers, monitor, step};
 use fulmar_classifier::Optimisations;

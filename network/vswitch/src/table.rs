@@ -1,7 +1,8 @@
 //! Flow tables: which flow a packet meets, and how the flows change (sections 5 and 6.4 of the OpenFlow specification).
 
-use crate::flow::{Counters, Flow, History, Traffic};
+use crate::flow::{Flow, History};
 use crate::flows::Flows;
+use crate::traffic::{Counters, Traffic};
 use fulmar_classifier::{Masks, Optimisations, Rule};
 use fulmar_node::Time;
 use fulmar_openflow::error::FlowModFailed;

@@ -2,7 +2,22 @@
 
 use super::name::Name;
 use std::fmt;
-use std::net::{SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+
+/// An address, in messages and in what is hashed of a member.
+pub(super) fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            out.push(4);
+            out.extend(ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            out.push(6);
+            out.extend(ip.octets());
+        }
+    }
+    out.extend(address.port().to_be_bytes());
+}
 
 /// Which life of a node something is said of, and how often it has been contradicted in that life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

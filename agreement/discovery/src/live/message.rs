@@ -8,7 +8,7 @@
 //!
 //! Numbers without a width are varints, those with one are big-endian; brackets are there if a flag says so.
 
-use super::member::{Incarnation, Member, Standing};
+use super::member::{Incarnation, Member, Standing, put_address};
 use super::name::Name;
 use super::roster::Digest;
 use fulmar_coding::{Reader, number, put_bytes, put_varint};
@@ -91,20 +91,6 @@ const INSISTS: u8 = 2;
 const WHOLE: u8 = 4;
 const HEARD: u8 = 8;
 const VERDICT: u8 = 16;
-
-pub(super) fn put_address(out: &mut Vec<u8>, address: SocketAddr) {
-    match address.ip() {
-        IpAddr::V4(ip) => {
-            out.push(4);
-            out.extend(ip.octets());
-        }
-        IpAddr::V6(ip) => {
-            out.push(6);
-            out.extend(ip.octets());
-        }
-    }
-    out.extend(address.port().to_be_bytes());
-}
 
 fn array<const N: usize>(input: &mut Reader<'_>) -> Option<[u8; N]> {
     input.take(N)?.try_into().ok()

@@ -1,7 +1,6 @@
 //! All that is believed of all nodes, in the order in which it was learned.
 
-use super::member::{Member, Standing, plain};
-use super::message::put_address;
+use super::member::{Member, Standing, plain, put_address};
 use fulmar_coding::put_varint;
 use fulmar_node::Time;
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 //! *Known as:* the coordinator of two-phase commit, as far as a client is one: the decision is the primary shard's.
 
 use super::Client;
-use crate::message::{Answer, DatabaseNumber, Message, Question};
+use crate::message::{Answer, Message, Question};
+use crate::name::DatabaseNumber;
 use fulmar_kv::{Commit, Durability, Prepare, ShardId, Timestamp, TransactionId};
 use fulmar_node::{NodeId, Outbox, Time};
 use std::collections::{BTreeMap, BTreeSet};

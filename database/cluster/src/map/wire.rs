@@ -1,8 +1,7 @@
 //! How the map is written, in messages and on disk.
 
 use super::{HandOver, Layout, Map, Placement, RECORDS, Replicas, Replication};
-use crate::message::DatabaseNumber;
-use crate::name::DatabaseName;
+use crate::name::{DatabaseName, DatabaseNumber};
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_kv::ShardId;
 use fulmar_node::NodeId;

@@ -4,8 +4,9 @@
 //! no server of the cluster has a client's questions and may ask to join, no number leads further than work could have led, and
 //! what could not be read back is never written.
 
-use super::{DatabaseNumber, MapRequest, Message, Question, Sight};
+use super::{MapRequest, Message, Question, Sight};
 use crate::map::Map;
+use crate::name::DatabaseNumber;
 use crate::peer::PeerMessage;
 use fulmar_kv::{Outcome, ShardId, Timestamp};
 use fulmar_node::NodeId;

@@ -6,12 +6,11 @@
 mod answers;
 mod questions;
 
-use super::{Chunk, DatabaseNumber, MapRequest, Message};
+use super::{Chunk, MapRequest, Message};
 use crate::map::{HandOver, Map, Replication};
-use crate::name::DatabaseName;
+use crate::name::{DatabaseName, DatabaseNumber};
 use crate::peer::{self, PeerMessage, put_reshape};
-use crate::server::Load;
-use crate::status::Status;
+use crate::status::{Load, Status};
 use answers::{answer, answer_tag, put_answer};
 use fulmar_coding::{Reader, list, number, put_bytes, put_varint, text};
 use fulmar_kv::{ObjectId, ShardId, Timestamp, TransactionId};

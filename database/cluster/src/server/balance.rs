@@ -9,7 +9,7 @@
 
 use super::shard::Shard;
 use super::{Held, Known, Turn};
-use fulmar_coding::{Reader, put_varint};
+use crate::status::Load;
 use fulmar_dbt::{Reshape, Shape};
 use fulmar_kv::{Error, Key, ObjectId};
 use fulmar_node::NodeId;
@@ -30,30 +30,6 @@ const WATCHED: usize = 256;
 const KEYS: usize = 16;
 /// A server asks for so many changes at once.
 const AT_ONCE: usize = 16;
-
-/// No server holds or does more, and those of all servers can be added up.
-const MOST: u64 = 1 << 40;
-
-/// How much a server holds and does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
-    /// How many nodes of trees it holds.
-    pub objects: u64,
-    /// How many reads and commits it has done of late: each counts half as much a quarter of a second later.
-    pub work: u64,
-}
-
-impl Load {
-    pub(crate) fn encode(self, out: &mut Vec<u8>) {
-        put_varint(out, self.objects);
-        put_varint(out, self.work);
-    }
-
-    pub(crate) fn decode(input: &mut Reader<'_>) -> Option<Self> {
-        let mut count = || input.varint().filter(|count| *count <= MOST);
-        Some(Self { objects: count()?, work: count()? })
-    }
-}
 
 /// What a shard's leaves have had to do of late.
 #[derive(Default)]

@@ -3,10 +3,11 @@
 //! *Known as:* timestamp oracle and placement driver.
 
 use super::ledger::Ledger;
-use super::{Load, Synced, Turn};
+use super::{Synced, Turn};
 use crate::map::{Map, RECORDS, Replicas};
 use crate::message::Message;
 use crate::name::DatabaseName;
+use crate::status::Load;
 use fulmar_coding::{Reader, put_varint};
 use fulmar_kv::{Commit, Restructuring, Write};
 use fulmar_kv::{Database, Error, ObjectId, Refusal, ShardId, Timestamp};

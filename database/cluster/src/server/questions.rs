@@ -3,7 +3,8 @@
 use super::ledger::Ledger;
 use super::shard::{Asked, Shard, Sighted, Task, Wanted};
 use super::{AtOnce, Held, Turn};
-use crate::message::{self, DatabaseNumber, Sight};
+use crate::message::{self, Sight};
+use crate::name::DatabaseNumber;
 use fulmar_kv::{Durability, Error, Exclusion, ShardId, Timestamp};
 use fulmar_node::NodeId;
 use std::sync::Arc;

@@ -11,6 +11,8 @@ use std::fmt;
 pub const ACCOUNTS: i64 = 16;
 /// What each holds at first.
 pub const BALANCE: i64 = 1_000;
+/// How many rows of each slot a reader asks for.
+pub const NEWEST: usize = 8;
 
 /// A row of a transfer, or the key of a claim, with who wrote it.
 pub type Row = (Slot, Time, Write);
@@ -151,7 +153,7 @@ fn check_read(read: &Read, known: &Transactions, violations: &mut Vec<Violation>
             }
         }
         // Older rows were not asked for; while a reader waits, all that it finds may be newer than its beginning.
-        let is_all = rows.len() < super::client::NEWEST;
+        let is_all = rows.len() < NEWEST;
         let oldest = seen.first().copied().filter(|_| !is_all).unwrap_or(0).min(read.begin);
         for ((slot, n), known) in known.range((*slot, oldest)..(*slot, read.begin)) {
             let is_row = matches!(known.write, Write::Transfer { .. });
@@ -228,7 +230,7 @@ mod tests {
     /// The same, but a reader sees nothing that is older than this, as there are so many rows, and ends then.
     fn with_newer_rows(oldest: Time, end: Time) -> (Vec<Event>, Final) {
         let (mut history, mut state) = sound();
-        let newer: Vec<Time> = (oldest..).take(super::super::client::NEWEST).collect();
+        let newer: Vec<Time> = (oldest..).take(NEWEST).collect();
         let more = Write::Transfer { source: 0, target: 0, amount: 0 };
         for n in &newer {
             history.push(Event::Try(0, *n, more));

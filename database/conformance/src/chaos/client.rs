@@ -3,7 +3,7 @@
 //! It has two slots. In one the process that was started works; in the other a child, which after some operations forks
 //! its successor and ends. So the successor inherits what a process has of Fulmar in use, and uses none of it.
 
-use super::check::{ACCOUNTS, BALANCE};
+use super::check::{ACCOUNTS, BALANCE, NEWEST};
 use super::history::{Event, Outcome, Read, Slot, Time, Write};
 use super::{Failure, now};
 use crate::database;
@@ -17,8 +17,6 @@ use std::time::Duration;
 pub const CLIENTS: u32 = 3;
 /// Where they write.
 pub const SLOTS: u32 = 2 * CLIENTS;
-/// How many rows of each slot a reader asks for.
-pub const NEWEST: usize = 8;
 /// After so many operations a child forks its successor.
 const LIFE: u32 = 60;
 /// How long a commit waits: for nothing, for nothing, for the disk.

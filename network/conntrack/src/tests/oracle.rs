@@ -2,7 +2,8 @@
 
 use super::{NETWORK, addresses, ends, error, identifier, is_sound, read, seconds, transport};
 use crate::agenda::Timeout;
-use crate::connection::{Direction, Followed, Progress};
+use crate::connection::Progress;
+use crate::direction::{Direction, Followed};
 use crate::packet::{Content, Packet};
 use crate::state::{
     DESTINATION_TRANSLATED, ESTABLISHED, INVALID, NEW, RELATED, REPLY, SOURCE_TRANSLATED, TRACKED,

@@ -1,8 +1,8 @@
 //! Actions, read: those that people write most. What spreads packets, and samples of them, are not among them.
 
-use super::parse::{Result, malformed, narrow, parts};
 use super::parse_connection::track;
 use super::parse_learn::learn;
+use super::parse_part::{Result, malformed, narrow, parts};
 use super::parse_value::value;
 use crate::action::{
     Action, CloneActions, Conjunction, ControllerAction, CopyBits, Decrement, Extension, FinTimeout,

@@ -1,7 +1,7 @@
 //! Connection tracking and translation, read.
 
-use super::parse::{Result, malformed, narrow, parts};
 use super::parse_action::{actions, subfield};
+use super::parse_part::{Result, malformed, narrow, parts};
 use crate::action::{Action, Addresses, CtFlags, Extension, Nat, NatFlags, Track, Zone};
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,7 +1,7 @@
 //! Learned flows, read.
 
-use super::parse::{Result, malformed, narrow, parts};
 use super::parse_action::{bits, subfield};
+use super::parse_part::{Result, malformed, narrow, parts};
 use super::parse_value::{number, value};
 use crate::OxmField;
 use crate::action::{

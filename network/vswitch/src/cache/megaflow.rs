@@ -1,8 +1,8 @@
 //! A decision that is remembered, and what has come for it.
 
-use crate::flow::Traffic;
 use crate::pipeline::Pipeline;
 use crate::step::{Decision, Step};
+use crate::traffic::Traffic;
 use fulmar_node::Time;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

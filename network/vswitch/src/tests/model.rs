@@ -34,7 +34,7 @@ impl Plain {
         let mut packet =
             Packet { frame: Frame::new(&mut buffer, 64, Offload::NONE), key, layers: Layers::default() };
         packet.look_again();
-        let mut left = crate::forwarder::MAX_RECIRCULATIONS;
+        let mut left = crate::execute::MAX_RECIRCULATIONS;
         let mut walk = |packet: &mut Packet<'_>,
                         mut rest: Option<Arc<Frozen>>,
                         copies: &mut Vec<_>,
