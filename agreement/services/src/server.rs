@@ -17,7 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 /// What replicas and clients of services speak.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 pub(crate) fn protocol(charter: &Charter) -> Protocol {
     Protocol { cluster: charter.cluster(), version: VERSION }

@@ -16,6 +16,9 @@ pub enum LockError {
     /// The session has expired, and all its locks are lost.
     #[error("the session has expired: no majority of the replicas has heard of it in time")]
     Expired,
+    /// It holds the lock to read, and cannot have it to write.
+    #[error("the session holds the lock to read, and so do others: release it before you take it to write")]
+    Shared,
     /// Nobody can tell.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -78,6 +81,7 @@ impl LockSession {
                 LockAnswer::Held(fence) if !self.lease.is_over() => return Ok(fence),
                 LockAnswer::Waits if !self.lease.is_over() => thread::sleep(LOOK),
                 LockAnswer::Held(_) | LockAnswer::Waits | LockAnswer::Gone => return Err(LockError::Expired),
+                LockAnswer::Shared => return Err(LockError::Shared),
                 other => return Err(CallError::Answer(format!("{other:?}").into()).into()),
             }
             let told = self.caller.query(look.clone())?;

@@ -9,16 +9,23 @@
 //! passed for the session and not for its holder, which was stopped, say: then what the lock protects sees its token after the next
 //! holder's, and can refuse it.
 
+mod encoding;
+#[cfg(test)]
+mod tests;
+
 use super::undo::Undoable;
 use crate::{SequenceNumber, StateMachine};
 use fulmar_coding::{Reader, list, put_bytes, put_varint};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// There are no more sessions, and no more locks that somebody holds.
+/// There are no more sessions, no more locks that somebody holds, and no more who hold one or wait for it.
 const MOST: usize = 1 << 16;
-/// No more wait for one lock.
-const MOST_WAITING: usize = 1 << 10;
+/// No more hold one lock, or wait for it.
+const MOST_OF_LOCK: usize = 1 << 10;
+/// The names of all locks have no more bytes: all that there is has to fit into a message.
+const MOST_BYTES: u64 = 8 << 20;
 /// With this the bytes of [`LockOperation::Tick`] begin.
 const TICK: u8 = 9;
 
@@ -67,7 +74,7 @@ pub enum LockOperation {
     Close(SessionId),
     /// Takes a lock, or waits for it behind all who wait already.
     Acquire {
-        /// For whom. A session that holds the lock holds it as before.
+        /// For whom. A session that holds the lock holds it as before; to read, and alone, it has it to write from then on.
         session: SessionId,
         /// Which lock, in at most [`Locks::LONGEST_NAME`] bytes.
         name: Vec<u8>,
@@ -103,9 +110,14 @@ pub enum LockAnswer {
     Gone,
     /// The bytes are no operation.
     Malformed,
-    /// There are as many sessions, locks, or sessions that wait for the lock, as there may be.
+    /// There are as many sessions, locks, or sessions that hold the lock or wait for it, as there may be.
     Full,
+    /// The session holds the lock to read, as others do: it cannot have it to write before it has given it up.
+    Shared,
 }
+
+/// The name of a lock.
+type Name = Arc<[u8]>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lock {
@@ -123,9 +135,11 @@ struct Session {
 /// The lock manager.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    locks: Undoable<Vec<u8>, Lock>,
+    locks: Undoable<Name, Lock>,
     sessions: Undoable<SessionId, Session>,
-    /// How many ticks there were, how many sessions that were numbered, and how many fencing tokens.
+    /// What each session holds or waits for: it follows from the locks.
+    claims: Undoable<(SessionId, Name), ()>,
+    /// How many ticks there were, how many sessions that were numbered, and how many fencing tokens; how many bytes names have.
     counts: Undoable<Count, u64>,
 }
 
@@ -134,6 +148,7 @@ enum Count {
     Ticks,
     Sessions,
     Fences,
+    NameBytes,
 }
 
 impl Default for Locks {
@@ -150,15 +165,21 @@ impl Locks {
     /// No name of a lock is longer, bytes.
     pub const LONGEST_NAME: usize = 1 << 10;
 
-    const fn of(
-        locks: BTreeMap<Vec<u8>, Lock>,
+    fn of(
+        locks: BTreeMap<Name, Lock>,
         sessions: BTreeMap<SessionId, Session>,
-        counts: BTreeMap<Count, u64>,
+        mut counts: BTreeMap<Count, u64>,
         at: SequenceNumber,
     ) -> Self {
+        let claims = locks
+            .iter()
+            .flat_map(|(name, lock)| lock.sessions().map(move |session| ((session, Arc::clone(name)), ())));
+        let claims = claims.collect();
+        counts.insert(Count::NameBytes, locks.keys().map(|name| name.len() as u64).sum());
         Self {
             locks: Undoable::new(locks, at),
             sessions: Undoable::new(sessions, at),
+            claims: Undoable::new(claims, at),
             counts: Undoable::new(counts, at),
         }
     }
@@ -199,9 +220,9 @@ impl Locks {
                 self.end(session);
                 LockAnswer::Done
             }
-            Acquire { session, name, mode, waits } => self.acquire(session, name, mode, waits),
+            Acquire { session, name, mode, waits } => self.acquire(session, &name, mode, waits),
             Release(session, name) => {
-                self.release(session, name);
+                self.release(session, &name);
                 LockAnswer::Done
             }
             Look(session, name) => self.look(session, &name),
@@ -233,61 +254,115 @@ impl Locks {
         session
     }
 
-    fn look(&self, session: SessionId, name: &Vec<u8>) -> LockAnswer {
-        let Some(lock) = self.locks.get(name) else { return LockAnswer::Free };
-        if let Some(fence) = lock.held_by(session) {
-            LockAnswer::Held(fence)
-        } else if lock.queue.iter().any(|(waiting, _)| *waiting == session) {
-            LockAnswer::Waits
-        } else {
-            LockAnswer::Free
+    fn look(&self, session: SessionId, name: &[u8]) -> LockAnswer {
+        let Some(lock) = self.locks.values().get(name) else { return LockAnswer::Free };
+        let waits = || lock.queue.iter().any(|(waiting, _)| *waiting == session);
+        match lock.held_by(session) {
+            Some(fence) => LockAnswer::Held(fence),
+            None if waits() => LockAnswer::Waits,
+            None => LockAnswer::Free,
         }
     }
 
-    fn acquire(&mut self, session: SessionId, name: Vec<u8>, mode: LockMode, waits: bool) -> LockAnswer {
-        let before = self.look(session, &name);
-        if before != LockAnswer::Free {
-            return before;
+    fn acquire(&mut self, session: SessionId, name: &[u8], mode: LockMode, waits: bool) -> LockAnswer {
+        match self.look(session, name) {
+            LockAnswer::Free => self.take(session, name, mode, waits),
+            before if mode == LockMode::Read => before,
+            before => self.have_it_written(session, name, before),
         }
-        let known = self.locks.get(&name);
+    }
+
+    /// Takes a lock of which the session has nothing, or waits for it.
+    fn take(&mut self, session: SessionId, name: &[u8], mode: LockMode, waits: bool) -> LockAnswer {
+        let known = self.locks.values().get_key_value(name);
         let is_full = match known {
-            Some(lock) => lock.queue.len() >= MOST_WAITING,
-            None => self.locks.values().len() >= MOST,
+            Some((_, lock)) => lock.sessions().count() >= MOST_OF_LOCK,
+            None => {
+                let bytes = self.count(Count::NameBytes) + name.len() as u64;
+                self.locks.values().len() >= MOST || bytes > MOST_BYTES
+            }
         };
-        if is_full {
+        if is_full || self.claims.values().len() >= MOST {
             return LockAnswer::Full;
         }
-        let mut lock = known.cloned().unwrap_or_default();
+        let (name, mut lock) = match known {
+            Some((name, lock)) => (Arc::clone(name), lock.clone()),
+            None => (name.into(), Lock::default()),
+        };
         lock.queue.push((session, mode == LockMode::Write));
         let last = lock.grant(self.count(Count::Fences));
         if lock.held_by(session).is_none() && !waits {
             return LockAnswer::Free;
         }
         self.counts.set(Count::Fences, Some(last));
-        self.locks.set(name.clone(), Some(lock));
+        self.claims.set((session, Arc::clone(&name)), Some(()));
+        self.put(&name, lock);
         self.look(session, &name)
     }
 
-    fn release(&mut self, session: SessionId, name: Vec<u8>) {
-        if self.look(session, &name) != LockAnswer::Free
-            && let Some(mut lock) = self.locks.get(&name).cloned()
+    /// Has a lock, which the session holds or waits for, be its to write. To wait for that with a lock to read would be to wait for ever, for
+    /// another who does the same.
+    fn have_it_written(&mut self, session: SessionId, name: &[u8], before: LockAnswer) -> LockAnswer {
+        let Some((name, lock)) = self.locks.values().get_key_value(name) else { return before };
+        let (name, mut lock) = (Arc::clone(name), lock.clone());
+        match before {
+            LockAnswer::Held(_) if lock.is_write => return before,
+            LockAnswer::Held(_) if lock.holders.len() > 1 => return LockAnswer::Shared,
+            LockAnswer::Held(_) => {
+                let fence = self.count(Count::Fences) + 1;
+                self.counts.set(Count::Fences, Some(fence));
+                (lock.is_write, lock.holders) = (true, vec![(session, Fence(fence))]);
+            }
+            _ => {
+                let waiting = lock.queue.iter_mut().filter(|(waiting, _)| *waiting == session);
+                waiting.for_each(|(_, is_write)| *is_write = true);
+            }
+        }
+        self.put(&name, lock);
+        self.look(session, &name)
+    }
+
+    fn release(&mut self, session: SessionId, name: &[u8]) {
+        let claim = (session, Name::from(name));
+        if self.claims.get(&claim).is_some()
+            && let Some(mut lock) = self.locks.get(&claim.1).cloned()
         {
             lock.holders.retain(|(holder, _)| *holder != session);
             lock.queue.retain(|(waiting, _)| *waiting != session);
             let last = lock.grant(self.count(Count::Fences));
             self.counts.set(Count::Fences, Some(last));
-            self.locks.set(name, Some(lock).filter(|lock| !lock.holders.is_empty()));
+            self.put(&claim.1, lock);
+            self.claims.set(claim, None);
         }
     }
 
+    /// Keeps a lock, unless nobody holds it.
+    fn put(&mut self, name: &Name, lock: Lock) {
+        let (length, bytes) = (name.len() as u64, self.count(Count::NameBytes));
+        match (self.locks.get(name).is_some(), lock.holders.is_empty()) {
+            (false, false) => self.counts.set(Count::NameBytes, Some(bytes + length)),
+            (true, true) => self.counts.set(Count::NameBytes, Some(bytes - length)),
+            _ => {}
+        }
+        self.locks.set(Arc::clone(name), Some(lock).filter(|lock| !lock.holders.is_empty()));
+    }
+
     fn end(&mut self, session: SessionId) {
-        let names: Vec<Vec<u8>> = self.locks.values().keys().cloned().collect();
-        names.into_iter().for_each(|name| self.release(session, name));
+        let claims = self.claims.values().range((session, Name::default())..);
+        let claims = claims.map(|(claim, ())| claim).take_while(|(of, _)| *of == session);
+        let names: Vec<Name> = claims.map(|(_, name)| Arc::clone(name)).collect();
+        names.into_iter().for_each(|name| self.release(session, &name));
         self.sessions.set(session, None);
     }
 }
 
 impl Lock {
+    /// Who holds it, and who waits for it.
+    fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        let holders = self.holders.iter().map(|(session, _)| *session);
+        holders.chain(self.queue.iter().map(|(session, _)| *session))
+    }
+
     fn held_by(&self, session: SessionId) -> Option<Fence> {
         self.holders.iter().find(|(holder, _)| *holder == session).map(|(_, fence)| *fence)
     }
@@ -311,6 +386,7 @@ impl StateMachine for Locks {
     fn execute(&mut self, number: SequenceNumber, operation: &[u8]) -> Vec<u8> {
         self.locks.begin(number);
         self.sessions.begin(number);
+        self.claims.begin(number);
         self.counts.begin(number);
         LockOperation::decode(operation)
             .map_or(LockAnswer::Malformed, |operation| self.apply(operation))
@@ -320,12 +396,14 @@ impl StateMachine for Locks {
     fn rollback(&mut self, from: SequenceNumber) {
         self.locks.rollback(from);
         self.sessions.rollback(from);
+        self.claims.rollback(from);
         self.counts.rollback(from);
     }
 
     fn commit(&mut self, upto: SequenceNumber) {
         self.locks.commit(upto);
         self.sessions.commit(upto);
+        self.claims.commit(upto);
         self.counts.commit(upto);
     }
 
@@ -400,7 +478,7 @@ impl Locks {
         };
         let sessions = list(input, session)?.into_iter().collect();
         let lock = |input: &mut Reader<'_>| {
-            let (name, is_write) = (input.bytes()?.to_vec(), input.byte()? == 1);
+            let (name, is_write) = (input.bytes()?.into(), input.byte()? == 1);
             let holders = list(input, |input| Some((SessionId(input.varint()?), Fence(0))))?;
             let waiting = |input: &mut Reader<'_>| {
                 let bits = input.varint()?;
@@ -439,96 +517,3 @@ impl Locks {
             && self.locks.values().values().all(is_held)
     }
 }
-
-impl LockOperation {
-    /// Its bytes.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut put = |tag: u8, number: u64, name: &[u8]| {
-            out.push(tag);
-            put_varint(&mut out, number);
-            out.extend_from_slice(name);
-        };
-        match self {
-            Self::Open { ticks, session: None } => put(0, *ticks, &[]),
-            Self::Open { ticks, session: Some(session) } => put(0, *ticks, &session.0.to_be_bytes()),
-            Self::KeepAlive(session) => put(1, session.0, &[]),
-            Self::Close(session) => put(2, session.0, &[]),
-            Self::Acquire { session, name, mode, waits } => {
-                put(3 + u8::from(*mode == LockMode::Write) + 2 * u8::from(*waits), session.0, name);
-            }
-            Self::Release(session, name) => put(7, session.0, name),
-            Self::Look(session, name) => put(8, session.0, name),
-            Self::Tick(tick) => put(TICK, *tick, &[]),
-        }
-        out
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Reader::new(bytes);
-        let (tag, number) = (input.byte()?, input.varint()?);
-        if input.rest().len() > Locks::LONGEST_NAME {
-            return None;
-        }
-        let (session, name) = (SessionId(number), input.rest().to_vec());
-        Some(match tag {
-            0 if name.is_empty() => Self::Open { ticks: number, session: None },
-            0 => {
-                let drawn = name.try_into().ok().map(u64::from_be_bytes).map(SessionId);
-                Self::Open { ticks: number, session: Some(drawn.filter(|session| session.is_drawn())?) }
-            }
-            1 => Self::KeepAlive(session),
-            2 => Self::Close(session),
-            3..=6 => {
-                let mode = if (tag - 3) % 2 == 1 { LockMode::Write } else { LockMode::Read };
-                Self::Acquire { session, name, mode, waits: tag >= 5 }
-            }
-            7 => Self::Release(session, name),
-            8 => Self::Look(session, name),
-            TICK => Self::Tick(number),
-            _ => return None,
-        })
-    }
-}
-
-impl LockAnswer {
-    fn encode(self) -> Vec<u8> {
-        let (tag, number) = match self {
-            Self::Opened(session) => (0, session.0),
-            Self::Done => (1, 0),
-            Self::Held(fence) => (2, fence.0),
-            Self::Waits => (3, 0),
-            Self::Free => (4, 0),
-            Self::Gone => (5, 0),
-            Self::Malformed => (6, 0),
-            Self::Ticks(ticks) => (7, ticks),
-            Self::Full => (8, 0),
-        };
-        let mut out = vec![tag];
-        put_varint(&mut out, number);
-        out
-    }
-
-    /// What these bytes say, if they are an answer.
-    #[must_use]
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut input = Reader::new(bytes);
-        let (tag, number) = (input.byte()?, input.varint()?);
-        let answers = [
-            Self::Opened(SessionId(number)),
-            Self::Done,
-            Self::Held(Fence(number)),
-            Self::Waits,
-            Self::Free,
-            Self::Gone,
-            Self::Malformed,
-            Self::Ticks(number),
-            Self::Full,
-        ];
-        answers.get(usize::from(tag)).copied()
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -144,17 +144,69 @@ fn there_is_an_end_to_everything() {
     assert_eq!(ask(LockOperation::Open { ticks: 9, session: None }), LockAnswer::Full);
     let name = |n: usize| n.to_be_bytes().to_vec();
     let take = |session, name| LockOperation::Acquire { session, name, mode: LockMode::Write, waits: true };
-    for n in 0..MOST {
+    assert!(matches!(ask(take(A, name(0))), LockAnswer::Held(_)));
+    for n in 1..MOST_OF_LOCK as u64 {
+        assert_eq!(ask(take(SessionId(1 + n), name(0))), LockAnswer::Waits);
+    }
+    assert_eq!(ask(take(SessionId(1 + MOST_OF_LOCK as u64), name(0))), LockAnswer::Full);
+    let long = |n: usize| [&n.to_be_bytes(), &[7; Locks::LONGEST_NAME - 8][..]].concat();
+    let most = usize::try_from(MOST_BYTES).expect("it fits") / Locks::LONGEST_NAME;
+    let are_held = (1..=most).filter(|n| matches!(ask(take(A, long(*n))), LockAnswer::Held(_)));
+    assert_eq!(are_held.count(), most - 1, "the first lock's name is short");
+    for n in 1..most {
+        assert_eq!(ask(LockOperation::Release(A, long(n))), LockAnswer::Done);
+    }
+    for n in MOST_OF_LOCK..MOST {
         assert!(matches!(ask(take(A, name(n))), LockAnswer::Held(_)));
     }
     assert_eq!(ask(take(A, name(MOST))), LockAnswer::Full);
-    for n in 0..MOST_WAITING as u64 {
-        assert_eq!(ask(take(SessionId(2 + n), name(0))), LockAnswer::Waits);
-    }
-    assert_eq!(ask(take(SessionId(2 + MOST_WAITING as u64), name(0))), LockAnswer::Full);
     assert_eq!(ask(take(A, vec![7; Locks::LONGEST_NAME + 1])), LockAnswer::Malformed);
+    // It took as many times longer as there are sessions.
+    for tick in 1..12 {
+        assert_eq!(ask(LockOperation::Tick(tick)), LockAnswer::Ticks(tick));
+    }
     let session = locks.sessions.get(&A).expect("it is open");
     assert_eq!(session.ticks, Locks::MOST_TICKS);
+    assert_eq!(locks.sessions.values().len(), 1, "the others are over");
+}
+
+/// It was told that it has the lock to write, while others read.
+#[test]
+fn who_reads_writes_only_if_it_is_alone() {
+    use LockAnswer::{Done, Free, Held, Opened, Shared, Waits};
+    use LockMode::{Read, Write};
+    let open = || LockOperation::Open { ticks: 9, session: None };
+    let release = |session| LockOperation::Release(session, b"eggs".into());
+    let answers = do_all([
+        open(),
+        open(),
+        open(),
+        acquire(A, Read, true),
+        acquire(B, Read, true),
+        acquire(A, Write, true),
+        acquire(C, Read, false),
+        release(C),
+        release(B),
+        acquire(A, Write, true),
+        // As before.
+        acquire(A, Write, true),
+        acquire(A, Read, true),
+        acquire(B, Read, false),
+        // Who waits to read, and wants to write then, waits to write.
+        acquire(B, Read, true),
+        acquire(C, Read, true),
+        acquire(B, Write, true),
+        release(A),
+        look(B),
+        look(C),
+    ]);
+    let upgraded = Held(Fence(4));
+    let expected = [
+        [Opened(A), Opened(B), Opened(C), Held(Fence(1)), Held(Fence(2)), Shared, Held(Fence(3)), Done, Done]
+            .as_slice(),
+        &[upgraded, upgraded, upgraded, Free, Waits, Waits, Waits, Done, Held(Fence(5)), Waits],
+    ];
+    assert_eq!(answers, expected.concat());
 }
 
 fn random_operation(random: &mut Random, ticks: u64) -> LockOperation {
