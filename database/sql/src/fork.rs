@@ -22,9 +22,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// How many forks lie between the first process and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// In which of them SQLite's own generator was last seeded.
-static SEEDED: AtomicU32 = AtomicU32::new(0);
-
 /// SQLite's static mutexes (`sqlite3_mutex_alloc`) that it takes by itself, those before others that it takes while it holds them: of shared
 /// caches, of files, of chance, of what there is one of, of caches of pages (2), and of memory.
 const SQLITES: [c_int; 7] = [4, 11, 5, 2, 6, 7, 3];
@@ -93,6 +90,8 @@ impl Drop for ClosedInChild {
 pub(crate) fn watch() -> Result<(), Failure> {
     static WATCHED: OnceLock<bool> = OnceLock::new();
     let is_watched = WATCHED.get_or_init(|| {
+        // Nobody has told of forks before this.
+        renew_chance();
         // SAFETY: the three functions live as long as the program, and do what may be done around a fork.
         unsafe { pthread_atfork(Some(prepare), Some(parent), Some(child)) == 0 }
     });
@@ -101,12 +100,9 @@ pub(crate) fn watch() -> Result<(), Failure> {
 
 /// Has SQLite seed its generator anew in a process that has inherited it. Otherwise each child would go on to draw what the
 /// others draw, and keys that are made by `randomblob()` would not be unique. SQLite itself does so when it opens a file.
-pub(crate) fn renew_chance() {
-    let forks = FORKS.load(Relaxed);
-    if SEEDED.swap(forks, Relaxed) != forks {
-        // SAFETY: SQLite is initialized, as a database is being opened; without a place for bytes it forgets its seed.
-        unsafe { sqlite3_randomness(0, std::ptr::null_mut()) };
-    }
+fn renew_chance() {
+    // SAFETY: SQLite is initialized, as a database is being opened or has been; without a place for bytes it forgets its seed.
+    unsafe { sqlite3_randomness(0, std::ptr::null_mut()) };
 }
 
 extern "C" fn prepare() {
@@ -150,4 +146,5 @@ extern "C" fn child() {
             }
         });
     }
+    renew_chance();
 }

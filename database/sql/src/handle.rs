@@ -51,6 +51,8 @@ pub(crate) struct Handle {
     has_picked: bool,
     /// Whether the last commit failed because somebody in another process has begun an exclusive transaction.
     was_excluded: bool,
+    /// How long servers may take to answer, as a PRAGMA says.
+    limit: Option<Duration>,
     /// Whether a statement runs again, and others let it pass.
     has_turn: Cell<bool>,
     version: Version,
@@ -122,6 +124,7 @@ impl Handle {
             meta: Meta::default(),
             has_picked: false,
             was_excluded: false,
+            limit: None,
             has_turn: Cell::new(false),
             version: Version::default(),
             failure: None,
@@ -216,7 +219,7 @@ impl Handle {
         }
         let (name, access) = &self.opened;
         let (store, database) = OpenDatabase::open(name, *access)?;
-        database.set_limit(name.timeout);
+        database.set_limit(self.limit.or(name.timeout));
         std::mem::forget((self.store.replace(store), self.database.replace(database)));
         self.interrupted.into_iter().for_each(|interrupted| self.heed(interrupted));
         self.meta = Meta::default();
@@ -242,11 +245,11 @@ impl Handle {
         self.own_database().is_some_and(Database::is_far)
     }
 
-    /// How long servers may take to answer.
+    /// How long servers may take to answer, if not as long as the name says.
     pub(crate) fn set_limit(&mut self, limit: Option<Duration>) {
-        self.opened.0.timeout = limit;
+        self.limit = limit;
         if let Some(database) = self.own_database() {
-            database.set_limit(limit);
+            database.set_limit(limit.or(self.opened.0.timeout));
         }
     }
 

@@ -47,7 +47,6 @@ impl OpenDatabase {
     /// The database of that name, opened unless it is open already, for one connection.
     pub(crate) fn open(name: &Name, access: Access) -> Result<(Arc<Self>, Database), Failure> {
         fork::watch()?;
-        fork::renew_chance();
         match &name.place {
             Place::Here(path) => {
                 let store = Self::open_here(path, name.cache_bytes, access)?;
