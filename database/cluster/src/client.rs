@@ -476,7 +476,7 @@ impl Process for Client {
             return self.scan_again(prefetch, now, out);
         }
         let fewest = if self.limit.is_some() { 1 } else { 2 };
-        let limit = self.limit();
+        let limit = self.limit() + self.on_its_way();
         let is_over = |asked: &Asked| {
             let is_late = asked.since.is_some_and(|since| now.since(since) >= limit);
             is_late && asked.attempts >= fewest || asked.is_too_late_to_ask_again(now)

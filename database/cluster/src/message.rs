@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The version of these messages.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// The largest message: a commit, or a row that is read.
 pub(crate) const LARGEST_MESSAGE: usize = 1 << 30;

@@ -54,6 +54,8 @@ struct State {
     /// What has come of a write of its that is not whole; and whether what is committed ends within one.
     parts: Vec<Vec<u8>>,
     is_within: bool,
+    /// Whether the group has ended within a write: then nothing of that leader's follows.
+    is_cut: bool,
     /// What is executed and not committed.
     executed: VecDeque<Executed>,
     /// So far it is committed, as far as it is known…
@@ -83,7 +85,7 @@ enum Effect {
 enum Before {
     /// Nothing was changed.
     Same,
-    Leader(Option<View>, Vec<Vec<u8>>),
+    Leader(Option<View>, Vec<Vec<u8>>, bool),
     Parts(Vec<Vec<u8>>),
     /// There was a part less.
     Fewer,
@@ -169,6 +171,7 @@ impl Entries {
             leader: None,
             parts: Vec::new(),
             is_within: false,
+            is_cut: false,
             executed: VecDeque::new(),
             committed: SequenceNumber(0),
             due: Due::default(),
@@ -322,7 +325,9 @@ impl StateMachine for Entries {
         while let Some(executed) = state.executed.pop_back_if(|executed| executed.number >= from) {
             match executed.before {
                 Before::Same => {}
-                Before::Leader(leader, parts) => (state.leader, state.parts) = (leader, parts),
+                Before::Leader(leader, parts, is_cut) => {
+                    (state.leader, state.parts, state.is_cut) = (leader, parts, is_cut);
+                }
                 Before::Parts(parts) => state.parts = parts,
                 Before::Fewer => drop(state.parts.pop()),
             }
@@ -357,10 +362,15 @@ impl StateMachine for Entries {
         }
     }
 
+    /// A group that ends within a write ends that, too: the parts so far are in no checkpoint.
     fn snapshot(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        if let Some(leader) = self.0.state.lock().leader {
+        let mut state = self.0.state.lock();
+        state.is_cut |= !std::mem::take(&mut state.parts).is_empty();
+        state.is_within = false;
+        if let Some(leader) = state.leader {
             leader.encode(&mut out);
+            out.extend(state.is_cut.then_some(1));
         }
         out
     }
@@ -368,11 +378,12 @@ impl StateMachine for Entries {
     fn restore(&mut self, at: SequenceNumber, snapshot: &[u8]) -> bool {
         let mut input = Reader::new(snapshot);
         let leader = if input.is_empty() { None } else { View::decode(&mut input) };
+        let is_cut = input.byte() == Some(1);
         if !input.is_empty() || leader.is_none() && !snapshot.is_empty() {
             return false;
         }
         let mut state = self.0.state.lock();
-        state.leader = leader;
+        (state.leader, state.is_cut) = (leader, is_cut);
         state.parts.clear();
         state.is_within = false;
         state.executed.clear();
@@ -383,21 +394,26 @@ impl StateMachine for Entries {
 }
 
 impl State {
+    /// Whether what the leader of a view writes is carried out.
+    fn follows(&self, view: View) -> bool {
+        self.leader == Some(view) && !self.is_cut
+    }
+
     /// What an operation does, unless another leads by now.
     fn execute(&mut self, operation: Operation) -> Option<(Effect, Before)> {
         match operation {
             Operation::Lead(view) => {
                 let is_later = self.leader.is_none_or(|leader| leader < view);
                 is_later.then(|| {
-                    let parts = std::mem::take(&mut self.parts);
-                    (Effect::Lead, Before::Leader(self.leader.replace(view), parts))
+                    let (parts, is_cut) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.is_cut));
+                    (Effect::Lead, Before::Leader(self.leader.replace(view), parts, is_cut))
                 })
             }
             Operation::Write { view, upto, batch } => {
-                (self.leader == Some(view)).then_some((Effect::Write { view, upto, batch }, Before::Same))
+                self.follows(view).then_some((Effect::Write { view, upto, batch }, Before::Same))
             }
             Operation::Part { view, bytes, is_last } => {
-                if self.leader != Some(view) {
+                if !self.follows(view) {
                     return None;
                 }
                 self.parts.push(bytes);

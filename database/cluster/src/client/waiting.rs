@@ -32,7 +32,12 @@ impl Client {
 
     /// How long an answer may take.
     pub(super) fn patience(&self) -> Duration {
+        PATIENCE.min(self.limit()) + self.on_its_way()
+    }
+
+    /// How long what was asked may be on its way, which no limit includes: a server that is sent a large commit is not silent.
+    pub(super) fn on_its_way(&self) -> Duration {
         let bytes: u64 = self.asked.values().map(|asked| asked.size).sum();
-        (PATIENCE + Duration::from_secs(bytes / SLOWEST)).min(self.limit())
+        Duration::from_secs(bytes / SLOWEST)
     }
 }

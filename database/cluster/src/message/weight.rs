@@ -1,6 +1,6 @@
-//! How much memory a question takes while it waits.
+//! How much memory a question takes while it waits, and an answer.
 
-use super::{Question, Sight};
+use super::{Answer, Found, Question, Sight};
 use fulmar_kv::{Basis, Commit, Expected, Interval, Key, ObjectId, Restructuring};
 
 /// What a cell takes beside its key's bytes, about.
@@ -24,6 +24,20 @@ impl Question {
             | Self::Decide(..) => 0,
         };
         weight + size_of::<Self>() as u64
+    }
+}
+
+impl Answer {
+    /// About how many bytes it takes, with what it shows.
+    pub(crate) fn weight(&self) -> u64 {
+        let shown = match self {
+            Self::Found(found) | Self::Opened(_, Some(found)) => match found {
+                Found::Object(object) => object.size(),
+                Found::Piece(piece) => piece.bytes.len(),
+            },
+            _ => 0,
+        };
+        (size_of::<Self>() + shown) as u64
     }
 }
 

@@ -217,6 +217,43 @@ fn replicas_hold_what_their_leaders_write() {
     });
 }
 
+/// Replicas that had made the checkpoint at the end of a group still had the parts of a write that was under way, and those that had begun from
+/// it had not: the rest came to both, and only the first carried it out.
+#[test]
+fn a_group_that_ends_within_a_write_ends_that_everywhere() {
+    let random = &mut Random::new(0);
+    let (view, next) = (View::first_of(0), View::first_of(1));
+    let mut lasted = Replica::new();
+    let mut log = vec![Operation::Lead(view).encode()];
+    lasted.commit(&log, 1);
+    lasted.entries.lead(view);
+    let front = Leading { entries: lasted.entries.clone(), view };
+    front.write(large(random)).expect("it leads");
+    log.extend(std::iter::from_fn(|| lasted.entries.next_operation()).map(|operation| operation.encode()));
+    assert!(log.len() > 3, "it goes in parts");
+    lasted.commit(&log, 2);
+    assert!(!lasted.entries.may_checkpoint());
+    let checkpoint = lasted.entries.snapshot();
+    let mut begun = Replica::new();
+    assert!(begun.entries.restore(SequenceNumber(2), &checkpoint));
+    (begun.executed, begun.committed) = (2, 2);
+    assert_eq!(begun.entries.snapshot(), checkpoint);
+    let write = Operation::Write { view: next, upto: 1, batch: batch(random, &mut Model::new()) };
+    log.extend([Operation::Lead(next).encode(), write.encode()]);
+    for (number, operation) in (1..).zip(&log).skip(2) {
+        let answers = [&mut lasted, &mut begun]
+            .map(|replica| replica.entries.execute(SequenceNumber(number), operation));
+        let is_done = u8::from(number > log.len() as u64 - 2);
+        assert_eq!(answers, [[is_done], [is_done]], "operation {number}");
+    }
+    for replica in [&mut lasted, &mut begun] {
+        replica.executed = log.len() as u64;
+        replica.commit(&log, log.len() as u64);
+        replica.settle();
+    }
+    assert_eq!(contents(&*lasted.engine), contents(&*begun.engine));
+}
+
 /// While no majority of the replicas is there, what waits for them is bounded; while they are only slow, everybody waits.
 #[test]
 fn a_leader_that_nobody_follows_keeps_no_more_than_there_is_room_for() {

@@ -7,34 +7,59 @@ const MOST: usize = 1 << 16;
 /// …nor such with more bytes, if it is not a single one.
 const MOST_BYTES: u64 = 256 << 20;
 
+/// How much waits in one place.
+#[derive(Default)]
+pub(super) struct Room {
+    count: usize,
+    bytes: u64,
+}
+
+impl Room {
+    /// Whether there is room for what takes so many bytes, which has it then.
+    pub(super) fn admit(&mut self, bytes: u64) -> bool {
+        let is_room = self.count < MOST && self.bytes.saturating_add(bytes) <= MOST_BYTES;
+        if !is_room && self.count > 0 {
+            return false;
+        }
+        self.count += 1;
+        self.bytes += bytes;
+        true
+    }
+
+    /// It waits no longer.
+    pub(super) fn leave(&mut self, bytes: u64) {
+        self.count -= 1;
+        self.bytes -= bytes;
+    }
+}
+
 /// What waits, the oldest first. There are bounds on it, as clients ask as much as they like: who finds no room asks again in a while.
 pub(super) struct Backlog<T> {
     waiting: VecDeque<(u64, T)>,
-    bytes: u64,
+    room: Room,
 }
 
 impl<T> Default for Backlog<T> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), bytes: 0 }
+        Self { waiting: VecDeque::new(), room: Room::default() }
     }
 }
 
 impl<T> Backlog<T> {
     /// Has it wait, which takes so many bytes. If there is no room for it, it comes back.
     pub(super) fn push(&mut self, bytes: u64, one: T) -> Result<(), T> {
-        let is_room = self.waiting.len() < MOST && self.bytes.saturating_add(bytes) <= MOST_BYTES;
-        if !is_room && !self.waiting.is_empty() {
-            return Err(one);
+        if self.room.admit(bytes) {
+            self.waiting.push_back((bytes, one));
+            Ok(())
+        } else {
+            Err(one)
         }
-        self.bytes += bytes;
-        self.waiting.push_back((bytes, one));
-        Ok(())
     }
 
     /// Takes the oldest, if that is true of it.
     pub(super) fn pop_if(&mut self, is_due: impl FnOnce(&T) -> bool) -> Option<T> {
         let (bytes, one) = self.waiting.pop_front_if(|(_, one)| is_due(one))?;
-        self.bytes -= bytes;
+        self.room.leave(bytes);
         Some(one)
     }
 
@@ -46,7 +71,7 @@ impl<T> Backlog<T> {
         let (wanted, others) =
             std::mem::take(&mut self.waiting).into_iter().partition::<Vec<_>, _>(|(_, one)| is_wanted(one));
         self.waiting = others.into();
-        self.bytes -= wanted.iter().map(|(bytes, _)| bytes).sum::<u64>();
+        wanted.iter().for_each(|(bytes, _)| self.room.leave(*bytes));
         wanted.into_iter().map(|(_, one)| one).collect()
     }
 

@@ -1,13 +1,19 @@
 //! What clients ask about shards: as soon as the clock has told what a question needs, its shard is asked.
 
 use super::ledger::Ledger;
-use super::shard::{Asked, Shard, Sighted, Task, Wanted};
-use super::{AtOnce, Held, Turn};
+use super::shard::{Asked, Shard, Sighted, Task, Wanted, has_enough};
+use super::{AtOnce, Held, Turn, snapshots};
 use crate::message::{self, Sight};
 use crate::name::DatabaseNumber;
 use fulmar_kv::{Durability, Error, Exclusion, ShardId, Timestamp};
 use fulmar_node::NodeId;
 use std::sync::Arc;
+
+fn opens_a_snapshot(question: &message::Question) -> bool {
+    use message::Question::{OpenSnapshot, Read, ReopenSnapshot};
+    let is_new = |at: &Sight| matches!(at, Sight::New(_) | Sight::Once(_));
+    matches!(question, OpenSnapshot | ReopenSnapshot(_)) || matches!(question, Read { at, .. } if is_new(at))
+}
 
 /// A client's question about a shard.
 pub(super) struct ClientQuestion {
@@ -130,6 +136,10 @@ impl Held {
         // Whatever the client wants of its commits: what others have committed since may rest on it, on other disks.
         let is_rested_on = turn.known.map.is_spread(place.0) && shard.database().storage().is_kept();
         let at_least = |durability| if is_rested_on { Durability::Synced } else { durability };
+        if opens_a_snapshot(&question) && turn.known.snapshots.are_enough(client) {
+            let failed = turn.failed(has_enough(format_args!("{} snapshots open", snapshots::MOST)));
+            return turn.answer(client, number, AtOnce::Failed(failed));
+        }
         let mut open = || {
             let at = turn.known.clock.now();
             turn.known.snapshots.open(client, number, at)

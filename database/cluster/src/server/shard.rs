@@ -2,13 +2,13 @@
 
 mod answers;
 mod commits;
+mod deferred;
 mod exclusion;
 mod forwarding;
 mod reads;
 mod task;
 mod transactions;
 
-use super::backlog::Backlog;
 use super::balance::Heat;
 use super::ledger::Ledger;
 use super::reshape::{Pace, Underway, is_reshape};
@@ -20,6 +20,7 @@ use crate::peer::PeerMessage;
 use crate::status::ShardStatus;
 pub(super) use answers::Done;
 use answers::{Refused, Waiting};
+use deferred::Deferred;
 use exclusion::Excluding;
 use fulmar_kv::{
     Commit, Database, Durability, Error, Expected, Interval, Key, Numbers, ObjectId, Outcome, Outcomes,
@@ -36,9 +37,6 @@ use transactions::Owner;
 /// With so many sweeps in which no leaf has gone, those that could go have gone.
 const STEADY: u32 = 8;
 
-/// A client has so many snapshots open at most.
-const MOST_SNAPSHOTS: usize = 10_000;
-
 pub(super) struct Shard {
     pub(super) name: (DatabaseNumber, ShardId),
     pub(super) database: Database,
@@ -52,11 +50,13 @@ pub(super) struct Shard {
     last: BTreeMap<NodeId, (u64, Option<Answer>)>,
     /// What is carried out but not yet durable, or the clock has not reached it; oldest first.
     waiting: VecDeque<Waiting>,
+    /// How many bytes of it are for readers.
+    shown: u64,
     /// Commits that the disk may not hold. Nobody was told of them, and nobody sees them: if they are found when the shard is opened
     /// next, they take place then.
     lost: Option<Lost>,
     /// What met a lock.
-    deferred: Backlog<Deferred>,
+    deferred: Deferred,
     /// Whose transactions are prepared.
     owners: BTreeMap<TransactionId, Owner>,
     /// Transactions that must not be prepared any more, and their snapshots: somebody was told that they will never
@@ -96,13 +96,8 @@ struct Lost {
     is_shared: bool,
 }
 
-struct Deferred {
-    by: TransactionId,
-    asked: Asked,
-}
-
 /// Of a client that asks for more.
-fn has_enough(what: fmt::Arguments<'_>) -> Error {
+pub(super) fn has_enough(what: fmt::Arguments<'_>) -> Error {
     Error::Io { path: "this client".into(), source: io::Error::other(format!("has {what}: end some")) }
 }
 
@@ -154,7 +149,8 @@ impl Shard {
             last: BTreeMap::new(),
             waiting: VecDeque::new(),
             lost: None,
-            deferred: Backlog::default(),
+            shown: 0,
+            deferred: Deferred::default(),
             owners,
             refused: BTreeMap::new(),
             numbers: Numbers::default(),
@@ -240,10 +236,6 @@ impl Shard {
     pub(super) fn reopen_snapshot(&mut self, client: NodeId, at: Timestamp) -> Result<(), Error> {
         self.users.insert(client);
         self.require_readable(at)?;
-        let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
-        if self.reopened.range(all).nth(MOST_SNAPSHOTS - 1).is_some() {
-            return Err(has_enough(format_args!("{MOST_SNAPSHOTS} snapshots open")));
-        }
         if self.reopened.insert((client, at)) {
             self.database.reopen_snapshot(at);
         }
@@ -292,9 +284,7 @@ impl Shard {
 
     /// Whether an answer will come without asking again.
     fn is_waited_for(&self, client: NodeId, number: u64) -> bool {
-        let is_deferred =
-            |deferred: &Deferred| (deferred.asked.client, deferred.asked.number) == (client, number);
-        self.deferred.iter().any(is_deferred) || self.is_about_to_be_told(client, number)
+        self.deferred.has(client, number) || self.is_about_to_be_told(client, number)
     }
 
     fn pursue(&mut self, asked: Asked, turn: &mut Turn<'_>) {
@@ -342,9 +332,13 @@ impl Shard {
 
     /// Has it wait for the end of a transaction.
     fn defer(&mut self, by: TransactionId, asked: Asked, turn: &mut Turn<'_>) {
-        let Err(Deferred { asked, .. }) = self.deferred.push(asked.weight, Deferred { by, asked }) else {
-            return;
-        };
+        if let Err(asked) = self.deferred.push(by, asked) {
+            self.turn_away(&asked, turn);
+        }
+    }
+
+    /// There is no room for what it asks: it is to ask again in a while.
+    fn turn_away(&mut self, asked: &Asked, turn: &mut Turn<'_>) {
         // It has not been asked for, then.
         if let Some((last, None)) = self.last.get_mut(&asked.client)
             && *last == asked.number
@@ -402,8 +396,7 @@ impl Shard {
             let sends = self.messages(&others, transaction, PeerMessage::Ended(Outcome::Committed(at)), turn);
             self.tell_when(Durability::Written, Done { sends, ..Done::default() }, turn);
         }
-        let blocked: Vec<_> = self.deferred.iter().map(|d| (d.by, d.asked.task.reader())).collect();
-        for (by, reader) in blocked {
+        for (by, reader) in self.deferred.transactions() {
             self.inquire(by, reader, turn);
         }
         self.abandon_old(turn);
@@ -425,7 +418,7 @@ impl Shard {
             self.end_snapshot(client, at);
         }
         self.committed.retain(|(owner, _), _| *owner != client);
-        self.deferred.extract(|deferred| deferred.asked.client == client);
+        self.deferred.extract(|asked| asked.client == client);
         let owned: Vec<_> =
             self.owners.iter().filter(|(_, owner)| owner.client == Some(client)).map(|(t, _)| *t).collect();
         for transaction in owned {

@@ -4,10 +4,17 @@ use fulmar_kv::Timestamp;
 use fulmar_node::NodeId;
 use std::collections::BTreeMap;
 
+/// A client has so many snapshots open at most.
+pub(super) const MOST: usize = 10_000;
+
 #[derive(Default)]
 pub(super) struct Snapshots {
     /// How many of each a client holds.
     held: BTreeMap<(NodeId, Timestamp), usize>,
+    /// How many different ones that are.
+    counts: BTreeMap<NodeId, usize>,
+    /// How many all clients hold.
+    count: u64,
     /// How many of each all clients hold.
     open: BTreeMap<Timestamp, usize>,
     /// The last question by which each client opened a snapshot.
@@ -28,7 +35,7 @@ impl Snapshots {
 
     /// How many are open.
     pub(super) fn count(&self) -> u64 {
-        self.open.values().map(|count| *count as u64).sum()
+        self.count
     }
 
     /// Opens a snapshot for a client's question; nothing if the client has asked for another since, or has closed it. Asked again, it is
@@ -42,9 +49,19 @@ impl Snapshots {
             _ => {}
         }
         self.last.insert(client, Opened { number, at, is_told: false });
-        *self.held.entry((client, at)).or_default() += 1;
+        let held = self.held.entry((client, at)).or_default();
+        *held += 1;
+        if *held == 1 {
+            *self.counts.entry(client).or_default() += 1;
+        }
+        self.count += 1;
         *self.open.entry(at).or_default() += 1;
         Some(at)
+    }
+
+    /// Whether a client holds as many as it may.
+    pub(super) fn are_enough(&self, client: NodeId) -> bool {
+        self.counts.get(&client).is_some_and(|count| *count >= MOST)
     }
 
     /// A client is told of the snapshot that was opened for its question.
@@ -67,9 +84,13 @@ impl Snapshots {
     pub(super) fn close(&mut self, client: NodeId, at: Timestamp) -> bool {
         let Some(held) = self.held.get_mut(&(client, at)) else { return false };
         *held -= 1;
+        self.count -= 1;
         let is_last = *held == 0;
         if is_last {
             self.held.remove(&(client, at));
+            if let Some(count) = self.counts.get_mut(&client) {
+                *count -= 1;
+            }
         }
         if let Some(open) = self.open.get_mut(&at) {
             *open -= 1;
@@ -86,9 +107,15 @@ impl Snapshots {
         let all = (client, Timestamp(0))..=(client, Timestamp(u64::MAX));
         let held: Vec<_> = self.held.range(all).map(|(&(_, at), &count)| (at, count)).collect();
         for (at, count) in held {
-            for _ in 0..count {
-                self.close(client, at);
+            self.held.remove(&(client, at));
+            self.count -= count as u64;
+            if let Some(open) = self.open.get_mut(&at) {
+                *open -= count;
+                if *open == 0 {
+                    self.open.remove(&at);
+                }
             }
         }
+        self.counts.remove(&client);
     }
 }

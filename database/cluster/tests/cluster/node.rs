@@ -95,7 +95,7 @@ impl Node {
     }
 
     /// What is sent, when all is done and durable.
-    fn settle(&mut self) -> Vec<(NodeId, Message)> {
+    pub(crate) fn settle(&mut self) -> Vec<(NodeId, Message)> {
         let mut sent = Vec::new();
         loop {
             let clock_asked = self.out.sends.iter().rev().find_map(|(_, message)| match message {
@@ -126,6 +126,14 @@ impl Node {
         let Ok(message) = Message::decode(&bytes) else { return Vec::new() };
         self.server.receive(self.now, from, message, &mut self.out);
         self.settle()
+    }
+
+    /// Somebody asks, and others do before any of it is durable.
+    pub(crate) fn say(&mut self, client: NodeId, question: Question) {
+        self.questions += 1;
+        let (number, (database, shard)) = (self.questions, PLACE);
+        let asked = Message::Question { number, again: false, database, shard, question };
+        self.server.receive(self.now, client, asked, &mut self.out);
     }
 
     /// A minute after who means no good has gone: what he has locked or excluded is free again. (Who was a member may have been drained.)

@@ -58,6 +58,12 @@ impl Net {
         }
     }
 
+    /// Who is limited has so many bytes unsent.
+    pub(super) fn note_backlog(&mut self, key: u64, unsent: usize) {
+        self.backlog.set(key, if unsent < LARGE { 0 } else { unsent });
+        self.counters.backlog_peak = self.counters.backlog_peak.max(self.backlog.sum() as u64);
+    }
+
     /// Who is limited and has more unsent is not read from.
     pub(super) fn unsent_bound(&self) -> usize {
         let is_too_much = self.backlog.sum() > self.limits.unread;

@@ -1,6 +1,6 @@
 //! What leaves by connections, with one write a turn for each.
 
-use super::{LARGE, Net, Stage};
+use super::{Net, Stage};
 use crate::datagrams::Datagrams;
 use crate::hello::FIRST_CLIENT;
 use crate::notice::Notice;
@@ -28,7 +28,12 @@ impl Net {
             return;
         }
         self.counters.messages_sent += 1;
-        self.counters.unsent_peak = self.counters.unsent_peak.max(connection.link.unsent() as u64);
+        let unsent = connection.link.unsent();
+        self.counters.unsent_peak = self.counters.unsent_peak.max(unsent as u64);
+        // Before the turn is over: others may have asked for as much in it.
+        if is_limited {
+            self.note_backlog(key, unsent);
+        }
         self.soil(key);
     }
 
@@ -49,8 +54,7 @@ impl Net {
             if !is_client {
                 self.note_left(key, count);
             }
-            self.backlog.set(key, if unsent < LARGE || !self.is_limited(key) { 0 } else { unsent });
-            self.counters.backlog_peak = self.counters.backlog_peak.max(self.backlog.sum() as u64);
+            self.note_backlog(key, if self.is_limited(key) { unsent } else { 0 });
             let bound = self.unsent_bound();
             let Some(connection) = self.connections.get_mut(&key) else { continue };
             let resumed = connection.paused && connection.link.unsent() <= bound / 2;

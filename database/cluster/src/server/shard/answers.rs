@@ -14,6 +14,10 @@ use super::{Asked, Shard, Task};
 use crate::message::{Answer, Message};
 use fulmar_kv::{Durability, Error, ObjectId, Outcome, Timestamp};
 use fulmar_node::{Lsn, NodeId};
+use std::collections::VecDeque;
+
+/// Answers to readers that wait have no more bytes, if they are not a single one's.
+const MOST_SHOWN: u64 = 64 << 20;
 
 /// Why what was asked for was not done here.
 pub(super) enum Refused {
@@ -43,6 +47,8 @@ pub(super) struct Waiting {
     sends: Vec<(NodeId, Message)>,
     reply: Option<(NodeId, u64, Answer)>,
     written: Vec<ObjectId>,
+    /// The bytes of what a reader is to be shown.
+    shown: u64,
 }
 
 impl Shard {
@@ -91,18 +97,24 @@ impl Shard {
             // With what is already on its way, if something is.
             Durability::Written => self.ledger.recorded(turn),
         };
-        self.waiting.push_back(Waiting { until, reach, sends, reply, written });
+        self.waiting.push_back(Waiting { until, reach, sends, reply, written, shown: 0 });
         self.release(turn);
     }
 
-    /// Tells a reader what its snapshot sees, as soon as none of that can be lost any more.
+    /// Tells a reader what its snapshot sees, as soon as none of that can be lost any more. While too much waits to be shown, it is to ask
+    /// again.
     pub(super) fn show(&mut self, asked: &Asked, at: Timestamp, answer: Answer, turn: &mut Turn<'_>) {
         let is_unsure = self.first_unsure().is_some_and(|first| first <= at);
         match self.waiting.back().filter(|_| is_unsure) {
             Some(last) => {
+                let shown = answer.weight();
+                if self.shown > 0 && self.shown + shown > MOST_SHOWN {
+                    return self.turn_away(asked, turn);
+                }
+                self.shown += shown;
                 let (until, reply) = (last.until, Some((asked.client, asked.number, answer)));
                 let (sends, written) = (Vec::new(), Vec::new());
-                self.waiting.push_back(Waiting { until, reach: Timestamp(0), sends, reply, written });
+                self.waiting.push_back(Waiting { until, reach: Timestamp(0), sends, reply, written, shown });
                 self.release(turn);
             }
             None => self.reply(asked.client, asked.number, answer, turn),
@@ -226,6 +238,7 @@ impl Shard {
             && first.reach <= turn.known.clock.reached()
             && let Some(due) = self.waiting.pop_front()
         {
+            self.shown -= due.shown;
             self.database.publish(due.reach);
             if let Some((client, number, answer)) = due.reply {
                 self.reply(client, number, answer, turn);
@@ -249,11 +262,11 @@ impl Shard {
 
     /// Another serves the shard, or is about to: who waits for an answer is to ask there.
     pub(in super::super) fn redirect(&mut self, turn: &mut Turn<'_>) {
-        let waiting = std::mem::take(&mut self.waiting);
-        let deferred = std::mem::take(&mut self.deferred);
+        let waiting = self.take_waiting();
+        let deferred = self.deferred.extract(|_| true);
         let replies = waiting.iter().filter_map(|waiting| waiting.reply.as_ref());
         let told = replies.map(|(client, number, _)| (*client, *number));
-        let blocked = deferred.iter().map(|deferred| (deferred.asked.client, deferred.asked.number));
+        let blocked = deferred.iter().map(|asked| (asked.client, asked.number));
         for (client, number) in told.chain(blocked) {
             self.close_untold(client, number, turn);
             turn.answer(client, number, AtOnce::Elsewhere);
@@ -263,7 +276,7 @@ impl Shard {
     /// The disk has failed, and may not hold what waits for it.
     fn lose(&mut self, error: Error, turn: &mut Turn<'_>) {
         let failed = Answer::Failed(turn.failed(error.of_unknown_outcome()));
-        for lost in std::mem::take(&mut self.waiting) {
+        for lost in self.take_waiting() {
             if lost.reach > Timestamp(0) {
                 self.doubt(lost.reach, !lost.sends.is_empty());
             }
@@ -278,10 +291,17 @@ impl Shard {
         }
     }
 
+    fn take_waiting(&mut self) -> VecDeque<Waiting> {
+        self.shown = 0;
+        std::mem::take(&mut self.waiting)
+    }
+
     /// Nothing but what may be told is to come here.
     fn reply(&mut self, client: NodeId, number: u64, answer: Answer, turn: &mut Turn<'_>) {
+        // What was read can be read again, and may be large.
         if let Some((last, given)) = self.last.get_mut(&client)
             && *last == number
+            && !matches!(answer, Answer::Found(_) | Answer::Opened(..))
         {
             *given = Some(answer.clone());
         }

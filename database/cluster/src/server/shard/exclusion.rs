@@ -3,7 +3,7 @@
 //! *Known as:* an exclusive lock of the database; admission of one writer.
 
 use super::answers::Refused;
-use super::{Asked, Deferred, Progress, Shard, Task, Turn, is_reshape};
+use super::{Asked, Progress, Shard, Task, Turn, is_reshape};
 use fulmar_kv::{Error, Exclusion, Timestamp};
 use fulmar_node::{NodeId, Time};
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub(super) struct Excluding {
     pub(super) began: Time,
 }
 
-fn waits_for_others(deferred: &Deferred, client: NodeId) -> bool {
-    deferred.asked.client == client && matches!(deferred.asked.task, Task::Exclude(_))
+fn waits_for_others(asked: &Asked, client: NodeId) -> bool {
+    asked.client == client && matches!(asked.task, Task::Exclude(_))
 }
 
 impl Shard {
@@ -47,7 +47,7 @@ impl Shard {
             }
             Exclusion::End => {
                 self.excluding = None;
-                self.deferred.extract(|deferred| waits_for_others(deferred, client));
+                self.deferred.extract(|asked| waits_for_others(asked, client));
                 self.grant(asked, turn);
             }
             Exclusion::Look => self.grant(asked, turn),
@@ -61,7 +61,7 @@ impl Shard {
         let is_late = |excluding: &Excluding| turn.now >= excluding.began + EXCLUDING_WAITS;
         let Some(late) = self.excluding.as_ref().filter(|excluding| is_late(excluding)) else { return };
         let client = late.client;
-        for Deferred { asked, .. } in self.deferred.extract(|deferred| waits_for_others(deferred, client)) {
+        for asked in self.deferred.extract(|asked| waits_for_others(asked, client)) {
             self.excluding = None;
             self.refuse(&asked, Refused::Failed(Error::Excluded), turn);
         }

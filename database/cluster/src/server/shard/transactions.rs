@@ -174,7 +174,7 @@ impl Shard {
 
     /// Asks again for what has met the locks of a transaction.
     pub(in super::super) fn retry(&mut self, transaction: TransactionId, turn: &mut Turn<'_>) {
-        for asked in self.take_deferred(transaction) {
+        for asked in self.deferred.take(transaction) {
             self.pursue(asked, turn);
         }
     }
@@ -184,19 +184,11 @@ impl Shard {
         if self.is_replicated() {
             return;
         }
-        for asked in self.take_deferred(transaction) {
+        for asked in self.deferred.take(transaction) {
             if let Some(failure) = self.database.storage().failure() {
                 self.refuse(&asked, Refused::Failed(failure), turn);
             }
         }
-    }
-
-    pub(super) fn take_deferred(&mut self, by: TransactionId) -> Vec<Asked> {
-        self.deferred
-            .extract(|deferred| deferred.by == by)
-            .into_iter()
-            .map(|deferred| deferred.asked)
-            .collect()
     }
 
     /// Asks a transaction's primary what has become of it.
@@ -227,19 +219,11 @@ impl Shard {
             }
             PeerMessage::Open(seen) => {
                 self.database.storage().pending(|pending| pending.postpone(transaction, seen));
-                for mut asked in self.take_deferred(transaction) {
+                // A reader of later may see what the transaction does. Its own question is on its way.
+                for mut asked in self.deferred.take_undisturbed(transaction, seen) {
                     if let Task::Read { sight, .. } = &mut asked.task {
-                        if sight.at <= seen {
-                            sight.waits = false;
-                            self.pursue(asked, turn);
-                        } else {
-                            // It may see what the transaction does. Its own question is on its way.
-                            self.defer(transaction, asked, turn);
-                        }
-                    } else if is_reshape(transaction) || matches!(asked.task, Task::Exclude(_)) {
-                        // It waits for no lock itself, and is over soon: nobody has changed what the other depends on. Who is to be
-                        // alone depends on nothing yet.
-                        self.defer(transaction, asked, turn);
+                        sight.waits = false;
+                        self.pursue(asked, turn);
                     } else {
                         self.refuse(&asked, Refused::Failed(Error::Conflict), turn);
                     }

@@ -4,8 +4,8 @@ use crate::hostile::cell;
 use crate::node::{CLIENT, HOSTILE, ME, MEMBER, Node, OBJECT, PLACE};
 use fulmar_cluster::{Answer, Begun, Direction, Found, Message, NodeId, PeerMessage, Question, Sight};
 use fulmar_kv::{
-    Change, Commit, Durability, Object, ObjectId, Outcome, Part, Prepare, ShardId, Timestamp, TransactionId,
-    Write,
+    Basis, Change, Commit, Durability, Object, ObjectId, Outcome, Part, Prepare, ShardId, Timestamp,
+    TransactionId, Write,
 };
 use std::sync::Arc;
 /// Each took some hundreds of bytes until the client had gone.
@@ -24,6 +24,27 @@ fn a_client_opens_no_more_snapshots_than_a_program_has() {
     }
     assert!(matches!(node.ask_by(CLIENT, Question::ReopenSnapshot(newest)), Some(Answer::At(_))));
     node.commit();
+}
+
+/// Only those that were opened elsewhere were counted.
+#[test]
+fn a_client_opens_no_more_snapshots_here_than_a_program_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    let mut opened = 0;
+    loop {
+        // Each is another one, as the clock goes on.
+        let transaction = TransactionId { client: 2, number: opened + 1 };
+        let (nothing, basis) = (Arc::new(Commit::default()), Basis::default());
+        node.ask_by(HOSTILE, Question::CommitUnread(transaction, nothing, basis, Durability::Written));
+        match node.ask_by(HOSTILE, Question::OpenSnapshot) {
+            Some(Answer::At(_)) => opened += 1,
+            other => break assert!(matches!(other, Some(Answer::Failed(_))), "{other:?}"),
+        }
+    }
+    assert_eq!(opened, 10_000);
+    assert!(matches!(node.ask_by(CLIENT, Question::OpenSnapshot), Some(Answer::At(_))));
 }
 
 /// Whatever met a lock was kept, as large as it was and however much there was of it, until the transaction ended.
@@ -156,6 +177,49 @@ fn no_answer_is_as_large_as_rows_may_be() {
         Some(Answer::Opened(_, Some(Found::Piece(piece)))) => assert_eq!(piece.offset, 0),
         answer => panic!("{answer:?}"),
     }
+}
+
+/// What a reader is shown waits until it is durable, and took as much memory as somebody asked for meanwhile.
+#[test]
+fn what_waits_to_be_shown_takes_no_more_memory_than_there_is_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut node = Node::first(directory.path());
+    node.open("birds", true);
+    node.commit();
+    let commit = |snapshot, key: u8| {
+        let row = Change { key: [key].into(), value: Some(vec![key; 2 << 20].into()) };
+        let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![row].into() };
+        let commit = Arc::new(Commit { snapshot, writes: vec![write], ..Commit::default() });
+        let transaction = TransactionId { client: 1, number: key.into() };
+        Question::Commit(transaction, commit, Durability::Synced)
+    };
+    let snapshot = node.newest();
+    assert!(matches!(node.ask_by(CLIENT, commit(snapshot, 9)), Some(Answer::At(_))));
+    let (object, snapshot) = (leaf_of(&mut node, &[9]), node.newest());
+    // Nothing is synced before all of them were asked.
+    node.say(CLIENT, commit(snapshot, 10));
+    let at = Sight::Open(Timestamp(snapshot.0 + 100));
+    for _ in 0..200 {
+        let (from, at) = ([9].into(), at.clone());
+        let read = Question::Read { object, from, direction: Direction::Up, at, bytes: 1, begun: None };
+        node.say(HOSTILE, read);
+    }
+    let told = |sent: Vec<(NodeId, Message)>| {
+        let (mut shown, mut sent_away) = (0, 0);
+        for (to, message) in sent {
+            match message {
+                Message::Answer { answer: Answer::Found(Found::Piece(_)), .. } => shown += 1,
+                Message::Answer { answer: Answer::Elsewhere, .. } if to == HOSTILE => sent_away += 1,
+                _ => {}
+            }
+        }
+        (shown, sent_away)
+    };
+    let (shown, sent_away) = told(node.settle());
+    assert!(
+        (50..=64).contains(&shown) && shown + sent_away == 200,
+        "{shown} are shown, {sent_away} sent away"
+    );
 }
 
 /// Each takes memory, and is on the disk, until its client has gone or decides.
