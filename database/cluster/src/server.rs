@@ -46,6 +46,8 @@ use replicas::Hosted;
 use shard::Shard;
 use snapshots::Snapshots;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 pub use synced::{SyncLog, Synced};
 use unused::Unused;
@@ -141,6 +143,8 @@ struct Known {
     asked: NodeId,
     clock: Clock,
     snapshots: Snapshots,
+    /// How many bytes of questions wait for transactions, in all shards.
+    deferred: Arc<AtomicU64>,
     /// What each server holds and does.
     loads: BTreeMap<NodeId, Load>,
     durable: Lsn,
@@ -269,6 +273,7 @@ impl Server {
             asked: me,
             clock: Clock::default(),
             snapshots: Snapshots::default(),
+            deferred: Arc::default(),
             loads: BTreeMap::new(),
             durable: Lsn(0),
             reshaped: 0,

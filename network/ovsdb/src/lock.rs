@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(crate) struct Locks {
     /// For each lock those who want it. The first has it; there is one.
     queues: BTreeMap<String, VecDeque<Claim>>,
-    /// Locks that were stolen from those who had stolen them: these do not wait for them, but have not unlocked them either.
-    lost: BTreeSet<(ConnectionId, String)>,
+    /// What each has locked, or waits for, and has not unlocked: also what was stolen from who had stolen it, and does not wait.
+    claims: BTreeSet<(ConnectionId, String)>,
 }
 
 #[derive(Debug)]
@@ -35,6 +35,7 @@ impl Locks {
                 "the lock {name} is to be unlocked before it is locked again"
             )));
         }
+        self.claims.insert((by, name.into()));
         let queue = self.queues.entry(name.into()).or_default();
         if !steal {
             queue.push_back(Claim { by, stolen: false });
@@ -43,7 +44,6 @@ impl Locks {
         let victim = queue.front().map(|claim| claim.by);
         // Who had it by asking gets it back; who had stolen it does not.
         if queue.front().is_some_and(|claim| claim.stolen) {
-            self.lost.extend(victim.map(|victim| (victim, name.into())));
             queue.pop_front();
         }
         queue.push_front(Claim { by, stolen: true });
@@ -52,10 +52,9 @@ impl Locks {
 
     /// `unlock`: also by one who waits. Answers who has the lock now, if that is another than before.
     pub(crate) fn unlock(&mut self, name: &str, by: ConnectionId) -> Result<Option<ConnectionId>, Error> {
-        if !self.has_claimed(name, by) {
+        if !self.claims.remove(&(by, name.into())) {
             return Err(Error::syntax(format!("the lock {name} was not locked")));
         }
-        self.lost.remove(&(by, name.into()));
         let Some(queue) = self.queues.get_mut(name) else { return Ok(None) };
         let had = queue.front().is_some_and(|claim| claim.by == by);
         queue.retain(|claim| claim.by != by);
@@ -68,9 +67,16 @@ impl Locks {
 
     /// The names of all locks that it has claimed.
     pub(crate) fn claimed(&self, by: ConnectionId) -> Vec<String> {
-        let queued = self.queues.iter().filter(|(_, queue)| queue.iter().any(|claim| claim.by == by));
-        let lost = self.lost.iter().filter(|(loser, _)| *loser == by).map(|(_, name)| name);
-        queued.map(|(name, _)| name).chain(lost).cloned().collect()
+        self.claims_of(by).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// How many that are.
+    pub(crate) fn count(&self, by: ConnectionId) -> usize {
+        self.claims_of(by).count()
+    }
+
+    fn claims_of(&self, by: ConnectionId) -> impl Iterator<Item = &(ConnectionId, String)> {
+        self.claims.range((by, String::new())..).take_while(move |(of, _)| *of == by)
     }
 
     pub(crate) fn owns(&self, name: &str, by: ConnectionId) -> bool {
@@ -78,7 +84,6 @@ impl Locks {
     }
 
     fn has_claimed(&self, name: &str, by: ConnectionId) -> bool {
-        let queued = self.queues.get(name).is_some_and(|queue| queue.iter().any(|claim| claim.by == by));
-        queued || self.lost.contains(&(by, name.into()))
+        self.claims.contains(&(by, name.into()))
     }
 }

@@ -274,7 +274,11 @@ impl Server {
     }
 
     fn unlock(&mut self, name: &str, by: ConnectionId, out: &mut Outbox) -> Result<(), Error> {
-        if let Some(next) = self.locks.unlock(name, by)? {
+        let next = self.locks.unlock(name, by)?;
+        if let Some(session) = self.sessions.get_mut(&by) {
+            session.bytes -= name.len();
+        }
+        if let Some(next) = next {
             out.say(next, &json!({"id": null, "method": "locked", "params": [name]}));
         }
         Ok(())

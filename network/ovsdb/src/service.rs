@@ -29,6 +29,8 @@ const ARRIVALS: usize = 64;
 const MUTE: Duration = Duration::from_secs(1);
 /// … or that has said nothing for so long since.
 const IDLE: Duration = Duration::from_secs(60);
+/// For so long requests are done before it is looked who else has come.
+const ROUND: Duration = Duration::from_millis(50);
 /// How long nobody is let in after the system could not let somebody in.
 const REST: Duration = Duration::from_secs(1);
 
@@ -49,8 +51,8 @@ pub struct Service {
     count: u64,
     /// Until when nobody is let in.
     rests: Time,
-    /// Whose request was done last.
-    served: ConnectionId,
+    /// Of those who came by each door, whose request was done last.
+    served: Vec<ConnectionId>,
 }
 
 /// What the thread that serves has in common with handles.
@@ -146,7 +148,7 @@ impl Service {
             connections: BTreeMap::new(),
             count: 0,
             rests: Time::ZERO,
-            served: ConnectionId(0),
+            served: Vec::new(),
         })
     }
 
@@ -155,7 +157,7 @@ impl Service {
     /// # Errors
     /// If it cannot be made, or another server is there.
     pub fn listen_unix(&mut self, path: &Path) -> io::Result<()> {
-        self.doors.push(Door::unix(path)?);
+        self.serve(Door::unix(path)?);
         Ok(())
     }
 
@@ -164,8 +166,13 @@ impl Service {
     /// # Errors
     /// If the listener cannot be made to not block.
     pub fn listen_tcp(&mut self, listener: TcpListener) -> io::Result<()> {
-        self.doors.push(Door::tcp(listener)?);
+        self.serve(Door::tcp(listener)?);
         Ok(())
+    }
+
+    fn serve(&mut self, door: Door) {
+        self.doors.push(door);
+        self.served.push(ConnectionId(0));
     }
 
     /// For the rest of the process.
@@ -272,30 +279,50 @@ impl Service {
         }
     }
 
-    /// Does one thing that each client has asked for, if there is room for what comes of it; who was served last comes last.
+    /// Does what clients have asked for, if there is room for what comes of it: by turns for those of each door, so that many at one keep nobody
+    /// waiting at another, and no longer than a while, as others may have come meanwhile.
     fn answer(&mut self, tell: &mut impl FnMut(&str)) {
+        let end = self.shared.now() + ROUND;
+        loop {
+            let mut is_done = true;
+            for door in 0..self.doors.len() {
+                let waiting = self.waiting(Connection::waiting);
+                if let Some(id) = self.next(door, waiting[door]) {
+                    is_done = false;
+                    self.answer_one(door, id, tell);
+                }
+            }
+            if is_done || self.shared.now() >= end {
+                return;
+            }
+        }
+    }
+
+    /// Whose request is done next of those who came by a door, for whom so much waits.
+    fn next(&self, door: usize, waiting: usize) -> Option<ConnectionId> {
+        let served = self.served[door];
+        let after = self.connections.range((Bound::Excluded(served), Bound::Unbounded));
+        let mut all = after.chain(self.connections.range(..=served));
+        let asks = |connection: &Connection| connection.door() == door && connection.may_ask(waiting);
+        all.find(|(_, connection)| asks(connection)).map(|(id, _)| *id)
+    }
+
+    /// Does one thing that a client has asked for.
+    fn answer_one(&mut self, door: usize, id: ConnectionId, tell: &mut impl FnMut(&str)) {
+        self.served[door] = id;
         let shared = self.shared.clone();
-        let mut waiting = self.waiting(Connection::waiting);
-        let after = self.connections.range((Bound::Excluded(self.served), Bound::Unbounded));
-        let ids: Vec<_> = after.chain(self.connections.range(..=self.served)).map(|(id, _)| *id).collect();
-        for id in ids {
-            let Some(connection) = self.connections.get_mut(&id) else { continue };
-            if !connection.may_ask(waiting[connection.door()]) {
-                continue;
-            }
-            self.served = id;
-            let now = shared.now();
-            let mut state = shared.state.lock();
-            let State { server, out, .. } = &mut *state;
-            if !server.answer(now, id, out) {
-                connection.is_answered();
-            }
-            self.deliver(state, tell);
-            let mut backlogs = self.waiting(Connection::backlog);
-            if let Some(connection) = self.connections.get_mut(&id) {
-                connection.write(now, &mut backlogs[connection.door()]);
-            }
-            waiting = self.waiting(Connection::waiting);
+        let now = shared.now();
+        let mut state = shared.state.lock();
+        let State { server, out, .. } = &mut *state;
+        if !server.answer(now, id, out)
+            && let Some(connection) = self.connections.get_mut(&id)
+        {
+            connection.is_answered();
+        }
+        self.deliver(state, tell);
+        let mut backlogs = self.waiting(Connection::backlog);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.write(now, &mut backlogs[door]);
         }
     }
 

@@ -8,13 +8,14 @@ const MOST: usize = 1 << 16;
 const MOST_BYTES: u64 = 256 << 20;
 
 /// How much waits in one place.
-#[derive(Default)]
 pub(super) struct Room {
     count: usize,
     bytes: u64,
 }
 
 impl Room {
+    pub(super) const EMPTY: Self = Self { count: 0, bytes: 0 };
+
     /// Whether there is room for what takes so many bytes, which has it then.
     pub(super) fn admit(&mut self, bytes: u64) -> bool {
         let is_room = self.count < MOST && self.bytes.saturating_add(bytes) <= MOST_BYTES;
@@ -24,6 +25,11 @@ impl Room {
         self.count += 1;
         self.bytes += bytes;
         true
+    }
+
+    /// How many bytes of it are taken.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// It waits no longer.
@@ -41,7 +47,7 @@ pub(super) struct Backlog<T> {
 
 impl<T> Default for Backlog<T> {
     fn default() -> Self {
-        Self { waiting: VecDeque::new(), room: Room::default() }
+        Self { waiting: VecDeque::new(), room: Room::EMPTY }
     }
 }
 

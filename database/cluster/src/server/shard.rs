@@ -31,6 +31,7 @@ pub(super) use reads::Wanted;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 pub(super) use task::{Asked, Sighted, Task};
 use transactions::Owner;
 
@@ -150,7 +151,7 @@ impl Shard {
             waiting: VecDeque::new(),
             lost: None,
             shown: 0,
-            deferred: Deferred::default(),
+            deferred: Deferred::new(Arc::clone(&turn.known.deferred)),
             owners,
             refused: BTreeMap::new(),
             numbers: Numbers::default(),
@@ -332,7 +333,7 @@ impl Shard {
 
     /// Has it wait for the end of a transaction.
     fn defer(&mut self, by: TransactionId, asked: Asked, turn: &mut Turn<'_>) {
-        if let Err(asked) = self.deferred.push(by, asked) {
+        if let Some(asked) = self.deferred.push(by, asked) {
             self.turn_away(&asked, turn);
         }
     }

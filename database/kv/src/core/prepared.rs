@@ -249,7 +249,8 @@ impl Pending {
             self.objects.insert(object, transaction);
         }
         for (cell, lock) in locks(&prepared.commit) {
-            self.locks.entry(cell).or_default().push((transaction, lock));
+            // Most have one holder.
+            self.locks.entry(cell).or_insert_with(|| Vec::with_capacity(1)).push((transaction, lock));
         }
         if prepared.commit.is_exclusive {
             self.exclusive.insert(transaction);

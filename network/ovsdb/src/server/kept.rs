@@ -46,7 +46,7 @@ impl Server {
     /// Whether something of so many bytes more may be kept for a client, in the place of something of so many.
     pub(super) fn may_keep(&self, client: ConnectionId, more: usize, less: usize) -> Result<(), Error> {
         let Some(session) = self.sessions.get(&client) else { return Ok(()) };
-        let count = session.monitors.len() + session.waits + self.locks.claimed(client).len();
+        let count = session.monitors.len() + session.waits + self.locks.count(client);
         let bytes = (session.bytes + more).saturating_sub(less);
         let exhausted = |details| Err(Error::new(Tag::ResourcesExhausted, details));
         if (count >= THINGS && less == 0) || bytes > BYTES {

@@ -211,8 +211,9 @@ impl Server {
         out: &mut Outbox,
     ) -> Reply {
         let name = lock_name(method, params)?;
-        self.may_keep(from, 0, 0)?;
+        self.may_keep(from, name.len(), 0)?;
         let claimed = self.locks.claim(name, from, steal)?;
+        self.session(from)?.bytes += name.len();
         if let Some(victim) = claimed.victim {
             out.say(victim, &json!({"id": null, "method": "stolen", "params": [name]}));
         }

@@ -199,6 +199,47 @@ fn who_does_not_keep_up_makes_room() {
     assert!(!told.is_empty() && told.iter().all(|why| why.contains("and others wait")), "{told:?}");
 }
 
+/// A request of each of them was done before anybody who came by another door was heard.
+#[test]
+fn many_who_ask_by_one_door_keep_nobody_waiting_at_another() {
+    const MANY: usize = 300;
+    let served = Served::begin();
+    let made = served.handle.transact(|draft, chance| {
+        (0..3_000).try_for_each(|_| {
+            let row = draft.insert("QoS", chance);
+            draft.set("QoS", row, "type", "x".to_owned())
+        })
+    });
+    made.expect("it is right");
+    let select = json!({"op": "select", "table": "QoS", "where": [["type", "==", "y"]], "columns": ["type"]});
+    let mut slow = vec![json!("Open_vSwitch"), json!({"op": "insert", "table": "Queue", "row": {"dscp": 1}})];
+    slow.extend(std::iter::repeat_n(select, 20));
+    let slow = json!({"method": "transact", "params": slow, "id": 1}).to_string();
+    let mut many: Vec<_> = (0..MANY).map(|_| tcp(&served)).collect();
+    let mut local = unix(&served);
+    let mut count = || {
+        let rows =
+            json!(["Open_vSwitch", {"op": "select", "table": "Queue", "where": [], "columns": ["_uuid"]}]);
+        local.ask("transact", &rows)[0]["rows"].as_array().expect("rows").len()
+    };
+    assert_eq!(count(), 0);
+    for client in &mut many {
+        client.stream.write_all(slow.as_bytes()).expect("it is sent");
+    }
+    let (mut before, mut most) = (count(), 0);
+    for _ in 0..MANY {
+        let now = count();
+        most = most.max(now - before);
+        before = now;
+    }
+    for client in &mut many {
+        let answer = client.hear().expect("an answer");
+        assert_eq!(answer["result"][1], json!({"rows": []}));
+    }
+    assert_eq!(count(), MANY);
+    assert!(most < MANY / 2, "{most} requests are done while one waits");
+}
+
 /// All that was asked for at once is done in turn, however much it is, as it is read.
 #[test]
 fn answers_wait_for_who_reads_them() {

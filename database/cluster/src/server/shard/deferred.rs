@@ -5,16 +5,21 @@ use super::{Asked, Task, is_reshape};
 use fulmar_kv::{Timestamp, TransactionId};
 use fulmar_node::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What waits. Clients ask as much as they like, so there are bounds on it, and nobody looks at all of it when something is heard of one transaction.
-#[derive(Default)]
 pub(super) struct Deferred {
     /// By the transaction, by what it waits for, and in the order in which they came.
     waiting: BTreeMap<(TransactionId, WaitsFor, u64), Asked>,
     questions: BTreeSet<(NodeId, u64)>,
     came: u64,
     room: Room,
+    of_all: Arc<AtomicU64>,
 }
+
+/// What waits so in all shards of a server has no more bytes, if it is not a single one's.
+const MOST_OF_ALL: u64 = 256 << 20;
 
 /// What has to be known of a transaction before a question can go on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,15 +45,22 @@ impl WaitsFor {
 }
 
 impl Deferred {
+    /// Nothing yet. What waits in all shards of this server has `of_all` bytes.
+    pub(super) const fn new(of_all: Arc<AtomicU64>) -> Self {
+        Self { waiting: BTreeMap::new(), questions: BTreeSet::new(), came: 0, room: Room::EMPTY, of_all }
+    }
+
     /// Has it wait for a transaction. If there is no room for it, it comes back.
-    pub(super) fn push(&mut self, by: TransactionId, asked: Asked) -> Result<(), Asked> {
-        if !self.room.admit(asked.weight) {
-            return Err(asked);
+    pub(super) fn push(&mut self, by: TransactionId, asked: Asked) -> Option<Asked> {
+        let others = self.of_all.load(Relaxed);
+        if others > 0 && others + asked.weight > MOST_OF_ALL || !self.room.admit(asked.weight) {
+            return Some(asked);
         }
+        self.of_all.fetch_add(asked.weight, Relaxed);
         self.came += 1;
         self.questions.insert((asked.client, asked.number));
         self.waiting.insert((by, WaitsFor::of(by, &asked.task), self.came), asked);
-        Ok(())
+        None
     }
 
     /// What waits for a transaction, in the order in which it came.
@@ -77,9 +89,11 @@ impl Deferred {
     fn gone(&mut self, asked: Asked) -> Asked {
         self.questions.remove(&(asked.client, asked.number));
         self.room.leave(asked.weight);
+        self.of_all.fetch_sub(asked.weight, Relaxed);
         asked
     }
 
+    /// Whether a client's question waits.
     pub(super) fn has(&self, client: NodeId, number: u64) -> bool {
         self.questions.contains(&(client, number))
     }
@@ -92,5 +106,11 @@ impl Deferred {
             *last = (*last).max(asked.task.reader());
         }
         transactions
+    }
+}
+
+impl Drop for Deferred {
+    fn drop(&mut self) {
+        self.of_all.fetch_sub(self.room.bytes(), Relaxed);
     }
 }

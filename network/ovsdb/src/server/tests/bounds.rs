@@ -143,6 +143,7 @@ fn what_is_kept_for_all_is_bounded() {
     harbour.server.disconnect(clients[0], &mut Outbox::default());
     assert!(harbour.transact(B, 3, large).is_empty());
     // What has ended is not kept.
+    harbour.ask(B, "unlock", json!(["chart"])).expect("it has it");
     harbour.transact(A, 4, json!([insert("Fram")]));
     assert!(harbour.server.sessions.values().all(|session| (
         session.waits,
