@@ -3,11 +3,11 @@
 use crate::chance::by_chance;
 use crate::journal::{Journal, JournalError};
 use crate::{Application, Charter};
-use fulmar_files::{lock_file, write_whole};
+use fulmar_files::{lock_file, open_file, write_whole};
 use fulmar_node::NodeId;
 use fulmar_replication::applications::{Locks, Timestamps};
 use fulmar_replication::{Member, Record};
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -95,7 +95,8 @@ impl ReplicaDirectory {
         let lock = lock.ok_or_else(|| DirectoryError::InUse(path.into()))?;
         let (name, journal) = (path.join(NAME), path.join(JOURNAL));
         let ours = format!("replica {} of {charter}", charter.members.address(me).unwrap_or_default());
-        let incarnation = match fs::read_to_string(&name) {
+        let known = open_file(&name, OpenOptions::new().read(true)).and_then(io::read_to_string);
+        let incarnation = match known {
             Ok(_) if founds => return Err(DirectoryError::Founded(path.into())),
             Ok(text) => read(&text, &ours, &name)?,
             Err(why) if why.kind() == io::ErrorKind::NotFound => {

@@ -26,7 +26,7 @@
 //!
 //! # Files that are there as a whole
 //!
-//! [`write_whole`] replaces a file in one step, and [`create_anew`] makes one without following what is there.
+//! [`write_whole`] replaces a file in one step, and [`create_anew`] makes one, and [`open_file`] opens one, without following what is there.
 //!
 //! *Known as:* atomic replacement, write to a temporary file and `rename(2)`.
 //!
@@ -62,7 +62,7 @@ pub use record_log::{RecordFormat, RecordLog, RecordLogError};
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_in, remove_socket};
 pub use threshold::{Stranger, Threshold};
-pub use whole::{create_anew, write_whole};
+pub use whole::{create_anew, open_file, write_whole};
 
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};

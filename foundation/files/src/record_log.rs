@@ -9,9 +9,9 @@
 //! over all the rest of the record. Each record is synced before the next is written. So what a crash has left of a record is the end of
 //! the file, and is cut off; before a whole record nothing can be amiss but by damage, and then nothing is taken for granted.
 
-use crate::write_whole;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use crate::{open_file, write_whole};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -73,11 +73,12 @@ impl RecordLog {
         formats: &[RecordFormat],
         mode: u32,
     ) -> Result<(Self, Vec<Vec<u8>>), RecordLogError> {
-        let bytes = fs::read(path)?;
+        let mut file = open_file(path, OpenOptions::new().read(true).append(true))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
         let format = formats.iter().find(|format| bytes.starts_with(&format.magic));
         let format = *format.ok_or(RecordLogError::Damaged(0))?;
         let (records, end) = format.read(&bytes).map_err(RecordLogError::Damaged)?;
-        let file = File::options().append(true).open(path)?;
         if end < bytes.len() {
             file.set_len(end as u64).and_then(|()| file.sync_all())?;
         }
@@ -172,6 +173,7 @@ impl RecordFormat {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use tempfile::TempDir;
 
     const FORMAT: RecordFormat = RecordFormat { magic: *b"fulmarT2", covers_length: true };

@@ -1,7 +1,8 @@
 //! Files that are there as a whole, or not at all.
 
+use rustix::fs::OFlags;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,19 @@ pub fn create_anew(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
+/// Opens what is a file, and no link to one or what could be waited for: who may write to the folder is not always who runs this process.
+///
+/// # Errors
+/// What the system says; [`InvalidInput`](io::ErrorKind::InvalidInput) for what is no file.
+pub fn open_file(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).map_err(io::Error::other)?;
+    let file = options.custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file, but another thing"))
+}
+
 fn draft(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".new");
@@ -45,6 +59,19 @@ fn draft(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    /// A replica that runs as root waited for whoever would write, and cut off what a link led to.
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.path().join(name));
+        fs::write(&file, "one").expect("it can be done");
+        symlink(&file, &link).expect("it can be done");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("it can be done");
+        let open = |path: &Path| open_file(path, OpenOptions::new().read(true));
+        assert!(open(&file).is_ok() && open(&link).is_err() && open(&pipe).is_err());
+    }
 
     /// A server that runs as root cut off whatever file a link led to that another user had put there.
     #[test]

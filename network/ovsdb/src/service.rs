@@ -222,7 +222,8 @@ impl Service {
         let lets_in = self.rests <= now;
         let is_due = self.connections.values().any(|connection| {
             let door = connection.door();
-            connection.may_ask(waiting[door]) || connection.may_be_told(backlogs[door])
+            let is_asked = connection.may_ask(waiting[door]) || connection.may_be_told(backlogs[door]);
+            is_asked || connection.is_done()
         });
         let (deadline, is_behind) = {
             let server = &self.shared.state.lock().server;
