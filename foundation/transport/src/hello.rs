@@ -87,7 +87,10 @@ pub enum Refusal {
         ours: u16,
     },
     /// Messages are of another version.
-    #[error("the connection speaks protocol version {theirs}, and this server version {ours}")]
+    #[error(
+        "the connection speaks protocol version {theirs}, and this server version {ours}: one is of another version of Fulmar, or one \
+         is for databases and the other for timestamps or locks"
+    )]
     Version {
         /// Version of the other end.
         theirs: u32,

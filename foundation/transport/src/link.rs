@@ -42,7 +42,7 @@ pub enum LinkError {
     #[error("what listens there is no Fulmar server")]
     NotFulmar,
     /// The greeting was not whole in time.
-    #[error("no greeting within {0:?}")]
+    #[error("no greeting of Fulmar's within {0:?}: something else listens there, or it is very busy")]
     Mute(Duration),
     /// Nothing came for longer than a connection may be idle, or it was idle and another needs its place.
     #[error("idle for {0:?}")]
