@@ -5,13 +5,16 @@ use crate::server::protocol;
 use crate::{Application, Charter, Members};
 use fulmar_replication::applications::{LockAnswer, LockOperation};
 use fulmar_replication::{Client, ClientId, GroupError, Invoke, Outcome};
-use fulmar_transport::{Address, ClientError, ClusterId, Limits, MeetError, Protocol};
+use fulmar_transport::{Address, ClientError, ClusterId, Limits, LinkError, MeetError, Protocol};
 use std::io;
 use std::net::ToSocketAddrs;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How long it waits for an answer before it asks all replicas.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// How long until it is looked again whether a replica is there.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// An operation that was not answered, or a group that was not found.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,24 @@ pub enum CallError {
 }
 
 impl Charter {
+    /// As [`Charter::find`]; while none of them can be reached it is looked again, for so long, as they may only be about to start.
+    ///
+    /// # Errors
+    /// [`CallError`]
+    pub fn find_within(
+        patience: Duration,
+        application: Application,
+        members: &Members,
+    ) -> Result<Self, CallError> {
+        let end = Instant::now() + patience;
+        loop {
+            match Self::find(application, members) {
+                Err(CallError::Meet(why)) if may_come(&why) && Instant::now() < end => thread::sleep(AGAIN),
+                found => return found,
+            }
+        }
+    }
+
     /// That of the group of these members, which one of them tells.
     ///
     /// # Errors
@@ -75,6 +96,11 @@ impl Charter {
         }
         Err(last.unwrap_or(CallError::Group(GroupError::Even(0))))
     }
+}
+
+/// Whether a server may only be about to start.
+const fn may_come(error: &MeetError) -> bool {
+    matches!(error.why, LinkError::Io(_) | LinkError::Ended | LinkError::Mute(_))
 }
 
 /// The group that the server `member` belongs to.

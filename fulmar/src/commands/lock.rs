@@ -1,6 +1,7 @@
 //! `fulmar lock`: a command that runs while it holds a lock, as `flock` has it on one machine.
 
 use crate::commands::fence::VARIABLE;
+use crate::commands::timestamp::REACHED;
 use crate::ending::{BadUsage, failed};
 use crate::signals;
 use clap::Args;
@@ -71,7 +72,7 @@ pub fn run(lock: &Lock) -> ExitCode {
 
 fn hold(lock: &Lock) -> Result<ExitCode, Box<dyn Error>> {
     let members = Members::new(lock.members.split(',')).map_err(BadUsage::new)?;
-    let charter = Charter::find(Application::Locks, &members)?;
+    let charter = Charter::find_within(REACHED, Application::Locks, &members)?;
     let expires = Duration::from_secs(lock.expires.into());
     let mut session = LockSession::open(&charter, expires)?;
     let mode = if lock.shared { LockMode::Read } else { LockMode::Write };

@@ -7,11 +7,15 @@ use std::error::Error;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU64;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// So long replicas are looked for that may only be about to start.
+pub(super) const REACHED: Duration = Duration::from_secs(5);
 
 /// `fulmar timestamp`
 #[derive(Args)]
 #[command(after_help = "Example:\n  fulmar timestamp 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500\n\n\
-                        It waits for as long as no majority of the replicas can be reached.")]
+                        It waits while no majority of the replicas takes part, and fails if none can be reached for five seconds.")]
 pub struct Draw {
     /// All replicas of the service, in any order
     #[arg(value_name = "HOST:PORT,…")]
@@ -28,7 +32,7 @@ pub fn run(draw: &Draw) -> ExitCode {
 
 fn try_run(draw: &Draw) -> Result<(), Box<dyn Error>> {
     let members = Members::new(draw.members.split(',')).map_err(BadUsage::new)?;
-    let charter = Charter::find(Application::Timestamps, &members)?;
+    let charter = Charter::find_within(REACHED, Application::Timestamps, &members)?;
     let mut client = TimestampClient::new(&charter)?;
     let mut output = BufWriter::new(io::stdout().lock());
     let mut wanted = Some(draw.count);

@@ -1,11 +1,12 @@
 //! What limits keep small: memory for what is not whole or not read, and the number of connections.
 
 use crate::fixtures::{ONE, Running, TWO, client_of};
-use crate::processes::Ask;
+use crate::processes::{ASKS_FOR_MUCH, Ask, LARGE_ANSWER};
 use crate::raw;
 use fulmar_transport::{Limits, LinkError, Notice};
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -104,6 +105,31 @@ fn who_does_not_read_has_little_waiting(invent: bool) {
     assert!(counters.backlog_peak > 4 << 20, "{counters:?}");
     assert!(counters.backlog_peak <= (4 << 20) + u64::from(CLIENTS) * (2 << 20), "{counters:?}");
     assert_eq!(counters.dropped, 0);
+    server.stop();
+}
+
+/// What a turn adds to what is not read was counted when the turn was over.
+#[test]
+fn who_asks_for_much_at_once_gets_it_bit_by_bit() {
+    const CLIENTS: u8 = 40;
+    const EACH: usize = 30;
+    let limits = Limits { unread: 4 << 20, unsent: 64 << 20, ..Limits::default() };
+    let server = Running::start(ONE, limits);
+    let mut streams = strangers(&server, CLIENTS, false);
+    // All have asked before the server hears any.
+    let (tell, told) = mpsc::channel::<()>();
+    assert!(server.handle.run(move |_, _, _| assert!(told.recv().is_err())));
+    for stream in &mut streams {
+        stream.write_all(&raw::question(ASKS_FOR_MUCH, 1).repeat(EACH)).unwrap();
+    }
+    drop(tell);
+    for stream in &mut streams {
+        for _ in 0..EACH {
+            assert_eq!(raw::frame(stream).unwrap().len(), LARGE_ANSWER + 9);
+        }
+    }
+    let counters = server.handle.counters().unwrap();
+    assert!(counters.backlog_peak <= (4 << 20) + u64::from(CLIENTS) * (2 << 20), "{counters:?}");
     server.stop();
 }
 
