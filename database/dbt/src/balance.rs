@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 /// An inner node larger than this is split, bytes of cells.
 const INNER_BYTES: usize = 16 << 10;
-/// How many nodes with much that is stale a transaction cleans up that wrote nothing, as it may have been what kept them so: some 30 MB, which take a tenth of a
-/// second.
+/// How many nodes with much that is stale a transaction cleans up that wrote nothing, as it may have been what kept them so: some
+/// 30 MB, which take a tenth of a second.
 const COLLECTED_AT_MOST: usize = 4096;
 /// How many nodes of dropped trees one commit removes.
 const REMOVED_AT_ONCE: usize = 64;

@@ -3,12 +3,13 @@
 //! What is changed is a file that is open, never a name: whoever may write in the directory could have a name lead elsewhere after
 //! it was looked at, and root would make him the owner of somebody else's file.
 
+use fulmar_files::open_file;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, openat, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use std::ffi::CStr;
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -116,21 +117,15 @@ pub(crate) fn open(folder: impl AsFd, name: impl Arg, flags: OFlags) -> io::Resu
 /// A file of the database's own, made if it is not there, to be read and written. Whoever may write in the directory of a database could
 /// have the name lead to a file of somebody else who opens it. A new one has this mode, but for what the umask takes.
 pub(crate) fn own_file(path: &Path, mode: u32) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options.mode(mode).custom_flags(flags).open(path)?;
+    let mut options = File::options();
+    let options = options.read(true).write(true).create(true).truncate(false).mode(mode);
+    let file = open_file(path, options)?;
     let found = file.metadata()?;
-    let is_shared =
-        || Ok::<_, io::Error>(found.nlink() > 1 && found.uid() != fs::metadata(parent(path))?.uid());
-    if found.is_file() && !is_shared()? {
-        return Ok(file);
+    if found.nlink() > 1 && found.uid() != fs::metadata(parent(path))?.uid() {
+        let what = "not a file of this database alone, but one of several names of another's";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "not a file of this database alone, but a link or another thing",
-    ))
+    Ok(file)
 }
 
 /// The directory in which `path` is.

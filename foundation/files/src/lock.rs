@@ -1,6 +1,6 @@
 //! Files whose lock says that somebody is there.
 
-use rustix::fs::OFlags;
+use crate::open_file;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,9 +12,7 @@ use std::path::Path;
 /// # Errors
 /// What the system says; also of a link.
 pub fn lock_file(path: &Path, mode: u32) -> io::Result<Option<File>> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(false).mode(mode);
-    let file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path)?;
+    let file = open_file(path, File::options().write(true).create(true).truncate(false).mode(mode))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),

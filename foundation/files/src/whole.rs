@@ -46,7 +46,7 @@ pub fn open_file(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file, but another thing"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file, but a link or another thing"))
 }
 
 fn draft(path: &Path) -> PathBuf {

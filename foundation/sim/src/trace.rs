@@ -76,7 +76,6 @@ impl What {
 const LONGEST_LINE: usize = 4 << 10;
 
 /// Text that is cut off where it becomes too long. Whoever writes it is told that by an error, and ends there.
-#[derive(Default)]
 struct Line(String);
 
 impl fmt::Write for Line {

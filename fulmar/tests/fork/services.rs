@@ -56,12 +56,9 @@ fn a_child_holds_no_lock_of_its_parents() {
     };
     let _replicas = Replicas(members.iter().map(serve).collect());
     let members = Members::new(members.iter().map(String::as_str)).unwrap();
-    let charter = loop {
-        if let Ok(found) = Charter::find(Application::Locks, &members) {
-            break found;
-        }
-    };
-    let mut session = LockSession::open(&charter, Duration::from_secs(PATIENCE.into())).unwrap();
+    let patience = Duration::from_secs(PATIENCE.into());
+    let charter = Charter::find_within(patience, Application::Locks, &members).unwrap();
+    let mut session = LockSession::open(&charter, patience).unwrap();
     session.acquire(b"eggs", LockMode::Write).unwrap();
     let child = fork(|| {
         // SAFETY: it says that this process is to end.

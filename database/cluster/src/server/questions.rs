@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 fn opens_a_snapshot(question: &message::Question) -> bool {
     use message::Question::{OpenSnapshot, Read, ReopenSnapshot};
-    let is_new = |at: &Sight| matches!(at, Sight::New(_) | Sight::Once(_));
-    matches!(question, OpenSnapshot | ReopenSnapshot(_)) || matches!(question, Read { at, .. } if is_new(at))
+    matches!(question, OpenSnapshot | ReopenSnapshot(_) | Read { at: Sight::New(_) | Sight::Once(_), .. })
 }
 
 /// A client's question about a shard.

@@ -84,7 +84,6 @@ impl Snapshots {
     pub(super) fn close(&mut self, client: NodeId, at: Timestamp) -> bool {
         let Some(held) = self.held.get_mut(&(client, at)) else { return false };
         *held -= 1;
-        self.count -= 1;
         let is_last = *held == 0;
         if is_last {
             self.held.remove(&(client, at));
@@ -92,13 +91,19 @@ impl Snapshots {
                 *count -= 1;
             }
         }
+        self.end(at, 1);
+        is_last
+    }
+
+    /// So many at this time are held no longer.
+    fn end(&mut self, at: Timestamp, count: usize) {
+        self.count -= count as u64;
         if let Some(open) = self.open.get_mut(&at) {
-            *open -= 1;
+            *open -= count;
             if *open == 0 {
                 self.open.remove(&at);
             }
         }
-        is_last
     }
 
     /// Closes all snapshots of a client.
@@ -108,13 +113,7 @@ impl Snapshots {
         let held: Vec<_> = self.held.range(all).map(|(&(_, at), &count)| (at, count)).collect();
         for (at, count) in held {
             self.held.remove(&(client, at));
-            self.count -= count as u64;
-            if let Some(open) = self.open.get_mut(&at) {
-                *open -= count;
-                if *open == 0 {
-                    self.open.remove(&at);
-                }
-            }
+            self.end(at, count);
         }
         self.counts.remove(&client);
     }

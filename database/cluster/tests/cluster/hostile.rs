@@ -369,8 +369,12 @@ fn whatever_is_said_others_go_on() {
 
 /// A change of one cell beside the rows.
 pub(crate) fn cell(snapshot: Timestamp, value: &[u8]) -> Commit {
-    let change = Change { key: b"cell".as_slice().into(), value: Some(value.into()) };
-    let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![change].into() };
+    changes(snapshot, vec![Change { key: b"cell".as_slice().into(), value: Some(value.into()) }])
+}
+
+/// Changes of some cells.
+pub(crate) fn changes(snapshot: Timestamp, changes: Vec<Change>) -> Commit {
+    let write = Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() };
     Commit { snapshot, writes: vec![write], ..Commit::default() }
 }
 

@@ -1,10 +1,11 @@
 //! How `ovs-appctl` finds the socket without being told where it is: by the file of `ovs-vswitchd` with the number of its process, which that
 //! process has locked, and a socket whose name has that number (ovs-appctl(8)).
 
-use rustix::fs::{FlockOperation, Mode, OFlags, fcntl_lock, ftruncate, open};
+use fulmar_files::open_file;
+use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 /// The file, and a link to the socket, as long as this is there.
@@ -24,11 +25,11 @@ impl PidFile {
         let process = std::process::id();
         let path = socket.with_file_name("ovs-vswitchd.pid");
         let link = socket.with_file_name(format!("ovs-vswitchd.{process}.ctl"));
-        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = open(&path, flags, Mode::from_raw_mode(0o644))?;
-        fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        ftruncate(&file, 0)?;
-        let mut locked = File::from(file);
+        let mut options = File::options();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o644);
+        let mut locked = open_file(&path, options)?;
+        fcntl_lock(&locked, FlockOperation::NonBlockingLockExclusive)?;
+        locked.set_len(0)?;
         locked.write_all(format!("{process}\n").as_bytes())?;
         // One that was killed with this number has left its own.
         if link.is_symlink() {

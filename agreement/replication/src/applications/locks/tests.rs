@@ -13,6 +13,14 @@ fn do_all(operations: impl IntoIterator<Item = LockOperation>) -> Vec<LockAnswer
     results.map(|result| LockAnswer::decode(&result).expect("an answer")).collect()
 }
 
+fn open() -> LockOperation {
+    LockOperation::Open { ticks: 9, session: None }
+}
+
+fn release(session: SessionId) -> LockOperation {
+    LockOperation::Release(session, b"eggs".into())
+}
+
 fn acquire(session: SessionId, mode: LockMode, waits: bool) -> LockOperation {
     LockOperation::Acquire { session, name: b"eggs".into(), mode, waits }
 }
@@ -25,8 +33,6 @@ fn look(session: SessionId) -> LockOperation {
 fn readers_share_and_a_writer_waits_its_turn() {
     use LockAnswer::{Done, Free, Held, Opened, Waits};
     use LockMode::{Read, Write};
-    let open = || LockOperation::Open { ticks: 9, session: None };
-    let release = |session| LockOperation::Release(session, b"eggs".into());
     let answers = do_all([
         open(),
         open(),
@@ -175,8 +181,6 @@ fn there_is_an_end_to_everything() {
 fn who_reads_writes_only_if_it_is_alone() {
     use LockAnswer::{Done, Free, Held, Opened, Shared, Waits};
     use LockMode::{Read, Write};
-    let open = || LockOperation::Open { ticks: 9, session: None };
-    let release = |session| LockOperation::Release(session, b"eggs".into());
     let answers = do_all([
         open(),
         open(),

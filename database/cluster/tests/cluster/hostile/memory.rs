@@ -1,11 +1,11 @@
 //! How much a client can have a server keep for it.
 
-use crate::hostile::cell;
+use crate::hostile::{cell, changes};
 use crate::node::{CLIENT, HOSTILE, ME, MEMBER, Node, OBJECT, PLACE};
 use fulmar_cluster::{Answer, Begun, Direction, Found, Message, NodeId, PeerMessage, Question, Sight};
 use fulmar_kv::{
     Basis, Change, Commit, Durability, Object, ObjectId, Outcome, Part, Prepare, ShardId, Timestamp,
-    TransactionId, Write,
+    TransactionId,
 };
 use std::sync::Arc;
 /// Each took some hundreds of bytes until the client had gone.
@@ -119,11 +119,9 @@ fn no_answer_is_as_large_as_rows_may_be() {
     let row = Change { key: [9].into(), value: Some(large(1).into()) };
     let entry = Change { key: large(10).into(), value: Some([].as_slice().into()) };
     let mut number = 0;
-    let mut write = |node: &mut Node, changes: Vec<Change>| {
+    let mut write = |node: &mut Node, rows: Vec<Change>| {
         number += 1;
-        let snapshot = node.newest();
-        let write = Write { object: OBJECT, cleared: Vec::new(), changes: changes.into() };
-        let commit = Arc::new(Commit { snapshot, writes: vec![write], ..Commit::default() });
+        let commit = Arc::new(changes(node.newest(), rows));
         let transaction = TransactionId { client: 1, number };
         let answer = node.ask_by(CLIENT, Question::Commit(transaction, commit, Durability::Synced));
         assert!(matches!(answer, Some(Answer::At(_))), "{answer:?}");
@@ -188,8 +186,7 @@ fn what_waits_to_be_shown_takes_no_more_memory_than_there_is_for_it() {
     node.commit();
     let commit = |snapshot, key: u8| {
         let row = Change { key: [key].into(), value: Some(vec![key; 2 << 20].into()) };
-        let write = Write { object: OBJECT, cleared: Vec::new(), changes: vec![row].into() };
-        let commit = Arc::new(Commit { snapshot, writes: vec![write], ..Commit::default() });
+        let commit = Arc::new(changes(snapshot, vec![row]));
         let transaction = TransactionId { client: 1, number: key.into() };
         Question::Commit(transaction, commit, Durability::Synced)
     };
