@@ -16,3 +16,4 @@ pub mod status;
 pub mod switch;
 pub mod timestamp;
 pub mod transfer;
+mod waiting;

@@ -98,6 +98,15 @@ impl Charter {
     }
 }
 
+impl Charter {
+    /// Why those replicas cannot be reached that cannot.
+    #[must_use]
+    pub fn unreachable(&self) -> Vec<CallError> {
+        let members = self.members.iter();
+        members.filter_map(|(_, member)| meet(member, &self.members).err()).collect()
+    }
+}
+
 /// Whether a server may only be about to start.
 const fn may_come(error: &MeetError) -> bool {
     matches!(error.why, LinkError::Io(_) | LinkError::Ended | LinkError::Mute(_))

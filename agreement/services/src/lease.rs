@@ -3,11 +3,20 @@
 use crate::Caller;
 use fulmar_locks::{Condvar, Mutex};
 use fulmar_replication::applications::{LockAnswer, LockOperation, SessionId};
+use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// So often in the time in which it would expire a session is heard of.
 const OFTEN: u32 = 4;
+
+/// How long the machine has been up, and suspended since it was started: the replicas' time goes on while it is, and that of
+/// [`Instant`](std::time::Instant) does not.
+pub(crate) fn since_boot() -> Duration {
+    let time = clock_gettime(ClockId::Boottime);
+    let part = |part: i64| u64::try_from(part).expect("no machine was started in the future");
+    Duration::from_secs(part(time.tv_sec)) + Duration::from_nanos(part(time.tv_nsec))
+}
 
 /// What its holder knows of a session's end, on any thread.
 #[derive(Clone, Debug)]
@@ -24,8 +33,8 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The replicas keep the session until then at least.
-    Until(Instant),
+    /// The replicas keep the session until then at least, [since the machine was started](since_boot).
+    Until(Duration),
     /// They do not have it any more, or will not be asked again.
     Expired,
     /// Its holder has closed it.
@@ -33,8 +42,8 @@ enum State {
 }
 
 impl Lease {
-    /// Of a session that was heard of after `asked`.
-    pub(crate) fn new(asked: Instant, expires: Duration) -> Self {
+    /// Of a session that was heard of after `asked`, [since the machine was started](since_boot).
+    pub(crate) fn new(asked: Duration, expires: Duration) -> Self {
         let state = Mutex::new(State::Until(asked + expires));
         Self(Arc::new(Shared { state, ended: Condvar::new(), expires, process: std::process::id() }))
     }
@@ -42,7 +51,7 @@ impl Lease {
     /// Whether others may hold its locks now. In a child of the holder's process: its parent does, or nobody.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.is_inherited() || !matches!(*self.0.state.lock(), State::Until(end) if Instant::now() < end)
+        self.is_inherited() || !matches!(*self.0.state.lock(), State::Until(end) if since_boot() < end)
     }
 
     /// Returns when the session is no more; whether it has expired, and was not closed by its holder.
@@ -53,10 +62,13 @@ impl Lease {
         }
         let mut state = self.0.state.lock();
         while let State::Until(end) = *state {
-            if Instant::now() >= end {
+            let rest = end.saturating_sub(since_boot());
+            if rest.is_zero() {
                 self.set(&mut state, State::Expired);
             } else {
-                state = self.0.ended.wait_while_until(state, |state| *state == State::Until(end), end);
+                // Who waits looks often, as a suspended machine does not count this time.
+                let rest = rest.min(self.0.expires / OFTEN + Duration::from_millis(1));
+                state = self.0.ended.wait_while_for(state, |state| *state == State::Until(end), rest);
             }
         }
         *state == State::Expired
@@ -84,14 +96,14 @@ impl Lease {
     fn rest(&self) -> bool {
         let is_open = |state: &mut State| matches!(state, State::Until(_));
         let state = self.0.ended.wait_while_for(self.0.state.lock(), is_open, self.0.expires / OFTEN);
-        matches!(*state, State::Until(end) if Instant::now() < end)
+        matches!(*state, State::Until(end) if since_boot() < end)
     }
 }
 
 /// Keeps a session alive until its lease is over.
 pub(crate) fn keep(lease: &Lease, mut caller: Caller, session: SessionId) {
     while lease.rest() {
-        let asked = Instant::now();
+        let asked = since_boot();
         let next = match caller.invoke_lock(&LockOperation::KeepAlive(session)) {
             Ok(LockAnswer::Done) => State::Until(asked + lease.0.expires),
             // What an error leaves of it ends in time by itself.
@@ -108,11 +120,11 @@ mod tests {
 
     #[test]
     fn a_lease_ends_by_itself_unless_it_was_closed() {
-        let lease = Lease::new(Instant::now(), Duration::ZERO);
+        let lease = Lease::new(since_boot(), Duration::ZERO);
         assert!(lease.is_over() && lease.wait());
         lease.end();
         assert!(lease.wait(), "what has expired was not closed");
-        let lease = Lease::new(Instant::now(), Duration::from_secs(1_000));
+        let lease = Lease::new(since_boot(), Duration::from_secs(1_000));
         assert!(!lease.is_over());
         let waiting = {
             let lease = lease.clone();

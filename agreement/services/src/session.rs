@@ -1,11 +1,11 @@
 //! A client of locks.
 
 use crate::chance::by_chance;
-use crate::lease::{Lease, keep};
+use crate::lease::{Lease, keep, since_boot};
 use crate::{CallError, Caller, Charter};
 use fulmar_replication::applications::{Fence, LockAnswer, LockMode, LockOperation, Locks, SessionId};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often one who waits for a lock looks whether it has it.
 const LOOK: Duration = Duration::from_millis(100);
@@ -48,7 +48,7 @@ impl LockSession {
         let (mut caller, renewer) = (Caller::new(charter)?, Caller::new(charter)?);
         // One more, as clocks run differently.
         let ticks = u64::try_from(expires.as_nanos().div_ceil(Locks::TICK.as_nanos())).unwrap_or(u64::MAX);
-        let asked = Instant::now();
+        let asked = since_boot();
         let session = SessionId::drawn(by_chance().map_err(CallError::Chance)?);
         let open = LockOperation::Open { ticks: ticks.saturating_add(1), session: Some(session) };
         let id = match caller.invoke_lock(&open)? {

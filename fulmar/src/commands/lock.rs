@@ -2,6 +2,7 @@
 
 use crate::commands::fence::VARIABLE;
 use crate::commands::timestamp::REACHED;
+use crate::commands::waiting;
 use crate::ending::{BadUsage, failed};
 use crate::signals;
 use clap::Args;
@@ -74,7 +75,7 @@ fn hold(lock: &Lock) -> Result<ExitCode, Box<dyn Error>> {
     let members = Members::new(lock.members.split(',')).map_err(BadUsage::new)?;
     let charter = Charter::find_within(REACHED, Application::Locks, &members)?;
     let expires = Duration::from_secs(lock.expires.into());
-    let mut session = LockSession::open(&charter, expires)?;
+    let mut session = waiting::ask(&charter, || LockSession::open(&charter, expires))?;
     let mode = if lock.shared { LockMode::Read } else { LockMode::Write };
     let fence = session.acquire(lock.name.as_bytes(), mode)?;
     let handle = Arc::new(OnceLock::new());

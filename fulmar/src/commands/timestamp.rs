@@ -1,5 +1,6 @@
 //! `fulmar timestamp`: numbers that only grow.
 
+use crate::commands::waiting;
 use crate::ending::{BadUsage, exit_code};
 use clap::Args;
 use fulmar_services::{Application, Charter, Members, TimestampClient};
@@ -15,7 +16,7 @@ pub(super) const REACHED: Duration = Duration::from_secs(5);
 /// `fulmar timestamp`
 #[derive(Args)]
 #[command(after_help = "Example:\n  fulmar timestamp 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500\n\n\
-                        It waits while no majority of the replicas takes part, and fails if none can be reached for five seconds.")]
+                        It waits while no majority of the replicas takes part, and says so; it fails if none can be reached for five seconds.")]
 pub struct Draw {
     /// All replicas of the service, in any order
     #[arg(value_name = "HOST:PORT,…")]
@@ -37,7 +38,7 @@ fn try_run(draw: &Draw) -> Result<(), Box<dyn Error>> {
     let mut output = BufWriter::new(io::stdout().lock());
     let mut wanted = Some(draw.count);
     while let Some(count) = wanted {
-        let timestamps = client.draw(count)?;
+        let timestamps = waiting::ask(&charter, || client.draw(count))?;
         wanted = NonZeroU64::new(count.get() - (timestamps.end - timestamps.start));
         timestamps.into_iter().try_for_each(|timestamp| writeln!(output, "{timestamp}"))?;
     }

@@ -208,6 +208,23 @@ fn timestamps_are_printed() {
     assert!(complaint(&nobody).contains("cannot reach a server at"));
 }
 
+#[test]
+fn who_waits_for_a_majority_is_told_who_is_missing() {
+    let place = Place::new("timestamps", "viewstamped");
+    let _one = place.start(0, &["--found"]);
+    let mut command = Command::new(FULMAR);
+    command.args(["timestamp", &place.names()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut waits = command.spawn().expect("the program runs");
+    let mut said = BufReader::new(waits.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("it says something");
+    assert!(line.starts_with("waiting for ") && line.contains(" s for a majority of 3 replicas: "), "{line}");
+    assert!(place.members.iter().map(|member| line.contains(member)).eq([false, true, true]), "{line}");
+    let _other = place.start(1, &["--found"]);
+    let output = waits.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stdout == b"1\n", "{output:?}");
+}
+
 /// Draws so many timestamps from the replicas of a group.
 pub(crate) fn draw_some(place: &Place, count: u32) -> u64 {
     let drawn =

@@ -15,6 +15,8 @@ const OPERATION_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
 /// The most that a commit may change: it stays in each replica's memory until it is whole. While no majority of them is there, their leader
 /// keeps no more than this for them, and one batch.
 pub(crate) const LARGEST: u64 = if cfg!(test) { 20_000 } else { 256 << 20 };
+/// What their leader keeps for replicas that are slow and yet go on, and one batch.
+pub(super) const MOST_WAITING: u64 = 4 * LARGEST;
 
 /// The writes of the leader of a view.
 pub(crate) struct Proposals {
@@ -171,14 +173,13 @@ impl Entries {
         }
     }
 
-    /// Whether there is room for more writes. Replicas that are only slow are waited for.
+    /// Whether there is room for more writes: for more of them while replicas are only slow.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.0.state.lock();
-        let Some(proposals) = state.proposals.as_ref().filter(|proposals| proposals.is_stalled) else {
-            return true;
-        };
+        let Some(proposals) = &state.proposals else { return true };
         let parted = proposals.parted.as_ref().map_or(0, |parted| parted.encoded.len() as u64);
-        proposals.unasked_bytes + parted < LARGEST
+        let most = if proposals.is_stalled { LARGEST } else { MOST_WAITING };
+        proposals.unasked_bytes + parted < most
     }
 
     /// How many batches were made, and how many of these the replicas have taken.
