@@ -1,19 +1,22 @@
-//! The log of commands that go on until they are stopped: standard error, one line for each thing that happens.
+//! The log of commands that go on until they are stopped: standard error, one line for each thing that happens, with the time (UTC), the level and the
+//! kind of it.
 //!
 //! The log never holds a command up and never ends it. Lines wait in a bounded queue for who reads them, and are left out where it is
 //! full, slow readers and full disks notwithstanding. Of each kind of line there are few in a short time: what others can have
 //! a command say again and again does not hide the rest. And what came from outside is text, whatever it is to a terminal.
 
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -82,15 +85,12 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let mut told = Told::default();
         event.record(&mut told);
-        let kind = (event.metadata().callsite(), told.kind);
+        let kind = (event.metadata().callsite(), told.kind.clone());
         let Some(omitted) = self.admit(kind, Instant::now()) else { return };
-        let mut line = String::new();
-        if omitted > 0 {
-            // Writing to a string does not fail.
-            let _ = writeln!(line, "({omitted} lines like the next one are left out)");
-        }
-        line.push_str(&harmless(&told.message));
-        line.push('\n');
+        let mut time = String::new();
+        // Writing to a string does not fail.
+        let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+        let line = told.lines(&time, *event.metadata().level(), omitted);
         // It is never said that there was no room.
         let _ = self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
@@ -101,6 +101,23 @@ impl<S: Subscriber> Layer<S> for Lines {
 struct Told {
     message: String,
     kind: String,
+}
+
+impl Told {
+    /// As it is logged, after so many like it that were left out.
+    fn lines(&self, time: &str, level: Level, omitted: u64) -> String {
+        let mut begin = format!("{time} {level:>5} ");
+        if !self.kind.is_empty() {
+            begin.push_str(&self.kind);
+            begin.push_str(": ");
+        }
+        let message = harmless(&self.message);
+        if omitted > 0 {
+            format!("{begin}({omitted} lines like the next one are left out)\n{begin}{message}\n")
+        } else {
+            format!("{begin}{message}\n")
+        }
+    }
 }
 
 impl Visit for Told {
@@ -149,6 +166,15 @@ mod tests {
         now += ONE_IN * AT_ONCE;
         assert_eq!(kind.admit(now), Some(1));
         assert_eq!((0..1_000).filter(|_| kind.admit(now).is_some()).count(), AT_ONCE as usize - 1);
+    }
+
+    #[test]
+    fn a_line_says_when_and_of_what_kind_it_is() {
+        let told = |kind: &str, message: &str| Told { message: message.into(), kind: kind.into() };
+        let line = told("view", "view v1.0 has begun").lines("2026-11-30T22:38:40.123456Z", Level::INFO, 0);
+        assert_eq!(line, "2026-11-30T22:38:40.123456Z  INFO view: view v1.0 has begun\n");
+        let lines = told("", "a\nb").lines("now", Level::WARN, 7);
+        assert_eq!(lines, "now  WARN (7 lines like the next one are left out)\nnow  WARN a\\nb\n");
     }
 
     #[test]

@@ -360,6 +360,10 @@ fn wrong_settings_of_replicas_are_refused() {
         let joins = complaint("", &["--join", wrong]);
         assert!(joins.contains("expected HOST:PORT"), "{joins}");
     }
+    for wrong in ["9474", "127.0.0.1:", "here:eggs"] {
+        let metrics = complaint(&format!("metrics = \"{wrong}\""), &[]);
+        assert!(metrics.contains("metrics = ") && metrics.contains("expected HOST:PORT"), "{metrics}");
+    }
     fs::write(&settings, "replicas = 3").expect("a file");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fulmar"));
     command.args(["serve", "--config"]).arg(&settings).arg("--data").arg(folder.path().join("alone"));

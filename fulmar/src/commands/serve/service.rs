@@ -6,7 +6,7 @@ use super::{reach, rights};
 use crate::ending::BadUsage;
 use crate::{log, metrics, signals};
 use fulmar_metrics::Events;
-use fulmar_services::{Begun, Charter, Members, Server};
+use fulmar_services::{Begun, Charter, Members, Server, ServerError};
 use std::error::Error;
 use std::io;
 use std::net::TcpListener;
@@ -51,7 +51,13 @@ pub(super) fn run(service: Service, settings: &Settings, founds: bool) -> Result
         tracing::info!(kind, "{news}");
     };
     rights::take_those_of_owner(data)?;
-    let server = Server::open(charter, advertised, data, founds, leader_timeout, tell)?;
+    let opened = Server::open(charter, advertised, data, founds, leader_timeout, tell);
+    let server = opened.map_err(|why| -> Box<dyn Error> {
+        match why {
+            ServerError::NoMember { .. } => BadUsage::new(why).into(),
+            _ => why.into(),
+        }
+    })?;
     server.run(listener, |Begun { stop, status }| {
         if let Some(asked) = asked {
             metrics::tell(asked, move || figures::of_replica(&events, status())).map_err(io::Error::other)?;
