@@ -17,7 +17,7 @@ use fulmar_openflow::Action;
 use fulmar_port::vxlan::{Arrivals, Departures};
 use fulmar_port::{Link, Port};
 use fulmar_vswitch::{Forwarder, Notice, Policer, PortCounters};
-pub(crate) use links::Links;
+pub(crate) use links::{Interfaces, Links};
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;

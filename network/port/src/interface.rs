@@ -7,6 +7,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 const ETHERNET: u16 = 1;
+/// `IFF_UP`, as wide as flags are here.
+const UP: i16 = 1;
 
 /// An interface by its number, which stays when it is given another name.
 #[derive(Debug)]
@@ -59,6 +61,19 @@ impl Interface {
         let link = self.ask(field_of(&name)?).map_err(|_| self.gone())?;
         self.mtu.store(link.mtu, Relaxed);
         Ok(link)
+    }
+
+    /// Has it go up, or down.
+    pub(crate) fn set_up(&self, is_up: bool) -> Result<(), Error> {
+        let name = netdevice::index_to_name(&self.asked, self.index).map_err(|_| self.gone())?;
+        let field = field_of(&name)?;
+        let refused = |why: io::Error| Error::refused(&name, "to be set up or down")(why);
+        let flags = kernel::ask_interface(&self.asked, libc::SIOCGIFFLAGS as libc::Ioctl, field, 0i16);
+        let flags = flags.map_err(refused)?;
+        let wanted = if is_up { flags | UP } else { flags & !UP };
+        kernel::ask_interface(&self.asked, libc::SIOCSIFFLAGS as libc::Ioctl, field, wanted)
+            .map_err(refused)?;
+        Ok(())
     }
 
     /// Whether frames leave it by one queue; no, if that cannot be told.

@@ -60,6 +60,18 @@ impl LinkWatch {
             Watched::Memory(end) => Ok(end.link()),
         }
     }
+
+    /// Has the interface go up, or down; a port in memory stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// If it is gone, or this process may not do that.
+    pub fn set_up(&self, is_up: bool) -> Result<(), Error> {
+        match &self.0 {
+            Watched::Interface(interface) => interface.set_up(is_up),
+            Watched::Memory(_) => Ok(()),
+        }
+    }
 }
 
 impl Port {

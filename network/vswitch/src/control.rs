@@ -44,6 +44,8 @@ pub struct Done {
     pub events: Vec<Event>,
     /// Packets that are to be sent now.
     pub packets: Vec<PacketOut>,
+    /// Ports whose interfaces are to be up from now on, or down.
+    pub links: Vec<(u32, bool)>,
 }
 
 /// How a change is undone.
@@ -392,6 +394,9 @@ impl Transaction<'_> {
         port.config = PortConfig(port.config.0 & !port_mod.mask.0 | port_mod.config.0 & port_mod.mask.0);
         let status = PortStatus { reason: PortStatusReason::Modify, port: port.tell(number) };
         self.done.events.push(Event::PortStatus(status));
+        if port_mod.mask.contains(PortConfig::DOWN) {
+            self.done.links.push((number, !port_mod.config.contains(PortConfig::DOWN)));
+        }
         Ok(())
     }
 

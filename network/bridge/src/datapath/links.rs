@@ -1,4 +1,4 @@
-//! The thread that looks at links. To ask the kernel for one takes as long as whoever configures interfaces meanwhile, and packets do not wait for
+//! The thread that looks at links, and sets them. To ask the kernel for one takes as long as whoever configures interfaces meanwhile, and packets do not wait for
 //! that.
 
 use super::Listener;
@@ -19,6 +19,9 @@ pub(crate) struct Links {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The interfaces behind those ports, for who sets them.
+pub(crate) struct Interfaces(Arc<Watched>);
+
 #[derive(Default)]
 struct Watched {
     ports: Mutex<Ports>,
@@ -30,6 +33,8 @@ struct Ports {
     /// By their numbers, each with that of its arrival: another port may have the number of one that has left.
     links: BTreeMap<u32, (u64, LinkWatch)>,
     arrivals: u64,
+    /// Which shall be up, or down.
+    wanted: BTreeMap<u32, bool>,
     /// One has arrived that was not looked at yet.
     has_new: bool,
     is_over: bool,
@@ -42,7 +47,11 @@ impl Links {
         let looked_at = Arc::clone(&watched);
         let look = move || {
             while let Some(ports) = looked_at.next() {
-                for (number, arrival, link) in ports {
+                for (number, arrival, link, wanted) in ports {
+                    if let Some(is_up) = wanted {
+                        // What the link is then says whether that went well.
+                        let _ = link.set_up(is_up);
+                    }
                     let found = link.link().ok();
                     let ports = looked_at.ports.lock();
                     if ports.links.get(&number).is_some_and(|(there, _)| *there == arrival) {
@@ -65,21 +74,43 @@ impl Links {
         self.watched.news.notify_one();
     }
 
+    /// The interfaces behind the ports.
+    pub(crate) fn interfaces(&self) -> Interfaces {
+        Interfaces(Arc::clone(&self.watched))
+    }
+
     /// These ports have left: nothing more is told of them.
     pub(crate) fn forget(&self, numbers: &[u32]) {
-        self.watched.ports.lock().links.retain(|number, _| !numbers.contains(number));
+        let mut ports = self.watched.ports.lock();
+        ports.links.retain(|number, _| !numbers.contains(number));
+        ports.wanted.retain(|number, _| !numbers.contains(number));
     }
 }
 
+impl Interfaces {
+    /// The interface of a port shall be up, or down. It is set soon, by the thread that looks at links.
+    pub(crate) fn set_up(&self, number: u32, is_up: bool) {
+        let mut ports = self.0.ports.lock();
+        ports.wanted.insert(number, is_up);
+        self.0.news.notify_one();
+    }
+}
+
+/// A port's number and that of its arrival, its link, and whether that shall be up from now on, or down.
+type Next = (u32, u64, LinkWatch, Option<bool>);
+
 impl Watched {
     /// What is to be looked at next, when it is time to; nothing, if it is over.
-    fn next(&self) -> Option<Vec<(u32, u64, LinkWatch)>> {
+    fn next(&self) -> Option<Vec<Next>> {
         let mut ports = self.ports.lock();
-        if !ports.has_new && !ports.is_over {
+        if !ports.has_new && ports.wanted.is_empty() && !ports.is_over {
             self.news.wait_for(&mut ports, PAUSE);
         }
         ports.has_new = false;
-        let links = ports.links.iter().map(|(number, (arrival, link))| (*number, *arrival, link.clone()));
+        let mut wanted = std::mem::take(&mut ports.wanted);
+        let links = ports.links.iter();
+        let links =
+            links.map(|(number, (arrival, link))| (*number, *arrival, link.clone(), wanted.remove(number)));
         (!ports.is_over).then(|| links.collect())
     }
 }

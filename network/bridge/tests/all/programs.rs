@@ -81,6 +81,13 @@ impl Served {
             && from.recv(&mut byte).is_ok_and(|_| byte == [7])
     }
 
+    /// Waits until the interface of the first port is up, or down.
+    fn until_port1_is(&self, state: &str) {
+        for column in ["admin_state", "link_state"] {
+            self.until_interface("port1", column, |datum| datum.string() == Some(state));
+        }
+    }
+
     fn ping(&self, from: u8, to: u8) -> bool {
         ping(self.network.host(from), address(to))
     }

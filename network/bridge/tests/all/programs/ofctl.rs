@@ -38,7 +38,8 @@ fn ovs_ofctl_changes_flows() {
     assert_eq!(count(), 3);
     assert!(served.ofctl(&["dump-aggregate", "br0"]).contains("flow_count=3"));
     assert!(served.ofctl(&["dump-aggregate", "br0", "table=3"]).contains("flow_count=1"));
-    assert!(served.ofctl(&["dump-tables", "br0"]).contains("active=2"));
+    let tables = served.ofctl(&["dump-tables", "br0"]);
+    assert!(tables.contains("active=2") && !tables.contains("(\""), "they have no names: {tables}");
     served.ofctl(&["set-frags", "br0", "drop"]);
     assert!(served.ofctl(&["get-frags", "br0"]).contains("drop"));
     served.ofctl(&["del-flows", "br0", "cookie=0x1/-1"]);
@@ -110,11 +111,24 @@ fn ovs_ofctl_asks_about_ports_and_changes_them() {
     assert!(!served.ping(1, 2));
     served.ofctl(&["mod-port", "br0", "2", "forward"]);
     assert!(served.ping(1, 2));
+    let is_down = || {
+        let shown = served.ofctl(&["dump-ports-desc", "br0"]);
+        shown.split("2(port2)").next().is_some_and(|first| first.contains("PORT_DOWN"))
+    };
     served.ofctl(&["mod-port", "br0", "port1", "down"]);
-    assert!(!served.ping(1, 2));
-    assert!(served.ofctl(&["dump-ports-desc", "br0"]).contains("PORT_DOWN"));
+    assert!(!served.ping(1, 2) && is_down());
+    served.until_port1_is("down");
     served.ofctl(&["mod-port", "br0", "port1", "up"]);
+    served.until_port1_is("up");
     assert!(served.ping(1, 2));
+    // What others do to the interface is seen, too.
+    let set = |state| served.network.switch.ip(&["link", "set", "port1", state]).expect("it is there");
+    set("down");
+    served.until_port1_is("down");
+    assert!(is_down());
+    set("up");
+    served.until_port1_is("up");
+    assert!(!is_down());
     let flows = served.ofctl(&["dump-flows", "br0"]);
     assert!(flows.contains("n_packets=") && !flows.contains("n_packets=0,"), "{flows}");
 }
