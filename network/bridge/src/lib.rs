@@ -62,6 +62,8 @@ mod interface;
 mod metrics;
 mod monitors;
 mod options;
+#[cfg(test)]
+mod page;
 mod spanning;
 mod switches;
 mod tunnels;

@@ -2,6 +2,8 @@
 
 mod field;
 mod nicira;
+#[cfg(test)]
+mod page;
 
 pub use field::OxmField;
 pub(crate) use nicira::NiciraMatch;
