@@ -32,4 +32,9 @@ pub(crate) enum Closed {
     /// It does not take what it must be told.
     #[error("{0} bytes of what it must be told wait to be read: expected no more")]
     Deaf(usize),
+    /// It reads what it has asked for so slowly that others are not answered.
+    #[error(
+        "{0} bytes of what it has asked for wait to be read, and others for room: expected 4 MiB a second to be read at least"
+    )]
+    Slow(usize),
 }

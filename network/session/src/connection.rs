@@ -2,6 +2,7 @@
 
 use crate::channel::Channel;
 use crate::closed::Closed;
+use crate::listings::Listing;
 use crate::place::Place;
 use crate::session::Session;
 use crate::shared::{Line, Shared};
@@ -29,6 +30,7 @@ struct Connection<'a> {
     shared: &'a Shared,
     place: &'a Place,
     line: Arc<Line>,
+    listing: Listing<'a>,
     channel: Box<dyn Channel>,
     /// What is being sent, of which so many bytes are.
     sending: Vec<u8>,
@@ -52,8 +54,9 @@ pub(crate) fn serve(
         Err(why) => return End::Lost(why),
     };
     let (sending, sent, is_held, is_known) = (Vec::new(), 0, false, false);
+    let listing = Listing::new(&shared.listings, line.clone());
     let mut connection =
-        Connection { shared, place, line, channel, sending, sent, is_held, is_known, stranger };
+        Connection { shared, place, line, listing, channel, sending, sent, is_held, is_known, stranger };
     let end = match connection.run() {
         Ok(never) => match never {},
         Err(end) => end,
@@ -75,9 +78,12 @@ impl Connection<'_> {
             if !has_read || self.session().has_greeted() {
                 self.session().expire(self.shared.clock.now())?;
             }
+            self.listing.expire(self.shared.clock.now())?;
             self.work()?;
             let was_full = !self.session().listens();
             self.write()?;
+            let unread = self.session().unread();
+            self.listing.has_unread(unread);
             // Then there may be more to do of what was received before.
             let has_room_again = was_full && self.session().listens();
             if self.place.stop.is_set() {
@@ -118,13 +124,24 @@ impl Connection<'_> {
                 self.session().overhear();
             }
             let Line { id, standing, session, .. } = &*self.line;
-            let next = carry_out(*id, standing, &**switch, election, |role| session.lock().next_task(role));
+            let has_turn = self.listing.is_making();
+            let next_task = |role| session.lock().next_task(role, has_turn);
+            let next = carry_out(*id, standing, &**switch, election, next_task);
             if is_overheard {
                 let overheard = self.session().overheard();
                 self.shared.copy(&overheard);
             }
-            let Some((origin, answer)) = next? else { break };
+            let Some((origin, answer)) = next? else {
+                if self.session().wants_turn() && self.listing.begin() {
+                    continue;
+                }
+                break;
+            };
             self.session().answer(&origin, answer);
+            if has_turn {
+                let unread = self.session().unread();
+                self.listing.made(unread, self.shared.clock.now());
+            }
         }
         let version = self.session().version();
         if let Some(version) = version.filter(|_| !self.is_known) {
@@ -180,7 +197,12 @@ impl Connection<'_> {
         };
         flags.set(PollFlags::IN, listens);
         flags.set(PollFlags::OUT, self.sent < self.sending.len() || self.channel.wants_write());
-        let fds = [PollFd::new(&self.channel, flags), PollFd::new(&self.line.signal, PollFlags::IN)];
+        let deadline = deadline.into_iter().chain(self.listing.deadline()).min();
+        let mut fds = vec![PollFd::new(&self.line.signal, PollFlags::IN)];
+        // Who has gone would be told of again and again.
+        if !flags.is_empty() {
+            fds.push(PollFd::new(&self.channel, flags));
+        }
         self.place.stop.wait(&fds, self.shared.clock.now(), deadline)?;
         self.line.signal.lower();
         Ok(())

@@ -88,7 +88,7 @@ const ID: SessionId = SessionId(1);
 
 fn work(session: &mut Session, standing: &Arc<Standing>, election: &Mutex<Election>) -> Result<(), Closed> {
     while let Some((origin, answer)) =
-        carry_out(ID, standing, &Whimsical, election, |role| session.next_task(role))?
+        carry_out(ID, standing, &Whimsical, election, |role| session.next_task(role, true))?
     {
         session.answer(&origin, answer);
     }

@@ -77,6 +77,7 @@ mod election;
 mod event;
 mod fuzz;
 mod interest;
+mod listings;
 mod liveness;
 mod outgoing;
 mod parts;

@@ -1,10 +1,10 @@
 //! What is still to be sent to a controller, and how much of it may wait.
 
-use crate::share::Share;
+use crate::share::{FREELY, Share};
 use std::collections::VecDeque;
 
 /// While so many bytes of replies wait, nothing more is read of what a controller asks.
-const REPLIES: usize = 1 << 20;
+const REPLIES: usize = FREELY;
 /// When so many bytes of packets wait, further ones are dropped.
 pub(crate) const PACKETS: usize = 1 << 20;
 /// When so many bytes of notices wait, which must not get lost, the controller cannot keep up.
@@ -53,6 +53,11 @@ impl Outgoing {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.messages.is_empty()
+    }
+
+    /// How many bytes of replies wait.
+    pub(crate) const fn replies(&self) -> usize {
+        self.replies
     }
 
     pub(crate) fn push(&mut self, why: Why, message: Vec<u8>) -> Result<(), Overflow> {

@@ -39,6 +39,8 @@ pub(crate) struct Session {
     /// How long a silence is once both sides have said hello.
     inactivity: Option<Duration>,
     outgoing: Outgoing,
+    /// A question whose answer may be long, and whose turn it is not yet.
+    question: Option<Task>,
     /// What has come, while somebody listens in.
     overheard: Option<Vec<u8>>,
     /// Why it is to end.
@@ -67,6 +69,7 @@ impl Session {
             // Who listens in answers nothing.
             inactivity: inactivity.filter(|_| kind != Kind::Snoop),
             outgoing: Outgoing::new(Share::new(pools.unread.clone())),
+            question: None,
             overheard: None,
             closed: None,
         };
@@ -97,13 +100,17 @@ impl Session {
         self.dialect.is_some()
     }
 
-    /// What the switch is to do next, as the other side has this role. There is nothing to do while too much waits to be sent.
+    /// What the switch is to do next, as the other side has this role. There is nothing to do while too much waits to be sent, or a question
+    /// waits for the [turn](Self::wants_turn) that the session has or has not.
     ///
     /// # Errors
     /// Why the session ends; what there is to be sent tells the other side, if it can be told.
-    pub(crate) fn next_task(&mut self, role: Role) -> Result<Option<Task>, Closed> {
+    pub(crate) fn next_task(&mut self, role: Role, has_turn: bool) -> Result<Option<Task>, Closed> {
         if let Some(closed) = &self.closed {
             return Err(closed.clone());
+        }
+        if self.question.is_some() {
+            return Ok(if has_turn { self.question.take() } else { None });
         }
         while !self.outgoing.is_full() {
             let Some(frame) = self.decoder.next_frame()? else { return Ok(None) };
@@ -122,7 +129,14 @@ impl Session {
                 Err(rejection) => Err(rejection),
             };
             match handled {
-                Ok(Some(work)) => return Ok(Some(Task { origin, work })),
+                Ok(Some(work)) => {
+                    let task = Task { origin, work };
+                    if has_turn || !task.may_be_long() {
+                        return Ok(Some(task));
+                    }
+                    self.question = Some(task);
+                    return Ok(None);
+                }
                 Ok(None) => {}
                 Err(rejection) => self.reject(rejection),
             }
@@ -335,6 +349,10 @@ impl Session {
     /// # Errors
     /// Why the session ends.
     pub(crate) fn expire(&mut self, now: Time) -> Result<(), Closed> {
+        if self.wants_turn() {
+            // What the other side says is not read meanwhile.
+            self.heard(now);
+        }
         match self.liveness.expire(now) {
             Due::Nothing => Ok(()),
             Due::Probe | Due::End if !self.has_greeted() => Err(Closed::NoGreeting(GREETING)),
@@ -363,7 +381,17 @@ impl Session {
 
     /// Whether what is received now is looked at.
     pub(crate) const fn listens(&self) -> bool {
-        !self.outgoing.is_full()
+        !self.outgoing.is_full() && !self.wants_turn()
+    }
+
+    /// Whether there is a question whose answer may be long.
+    pub(crate) const fn wants_turn(&self) -> bool {
+        self.question.is_some()
+    }
+
+    /// How many bytes of answers wait to be read.
+    pub(crate) const fn unread(&self) -> usize {
+        self.outgoing.replies()
     }
 
     /// How many packets the other side was not told of, as it does not read as fast as they come.

@@ -4,6 +4,7 @@ use crate::attempts::State;
 use crate::clock::Clock;
 use crate::event::Event;
 use crate::interest::Kind;
+use crate::listings::Listings;
 use crate::place::{Place, Settings, Status};
 use crate::share::Pools;
 use crate::shared::{Presence, Shared};
@@ -39,6 +40,7 @@ impl Sessions {
             presence: Mutex::new(Presence { controllers: 0, since: Time::ZERO }),
             snoops: AtomicUsize::new(0),
             pools: Pools::default(),
+            listings: Listings::default(),
             count: AtomicU64::new(1),
         };
         Self { shared: Arc::new(shared), places: Mutex::default(), change: Mutex::default() }

@@ -3,6 +3,7 @@
 use crate::clock::Clock;
 use crate::election::{Election, Standing};
 use crate::interest::Kind;
+use crate::listings::Listings;
 use crate::place::{Place, Settings};
 use crate::session::Session;
 use crate::share::Pools;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     pub(crate) snoops: AtomicUsize,
     /// What they keep together.
     pub(crate) pools: Pools,
+    pub(crate) listings: Listings,
     /// How many sessions there have been.
     pub(crate) count: AtomicU64,
 }

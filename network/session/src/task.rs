@@ -75,6 +75,13 @@ pub(crate) enum Work {
     NiciraRole(NiciraRole),
 }
 
+impl Task {
+    /// Whether its answer may be long: that of a question about flows, ports or tables.
+    pub(crate) const fn may_be_long(&self) -> bool {
+        matches!(self.work, Work::Request(Body::MultipartRequest(_)))
+    }
+}
+
 /// What became of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {

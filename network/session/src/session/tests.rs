@@ -113,7 +113,7 @@ impl World {
         peer.session.receive(Time::ZERO, bytes);
         let Peer { session, id, standing, .. } = peer;
         while let Some((origin, answer)) =
-            carry_out(*id, standing, &self.switch, &self.election, |role| session.next_task(role))?
+            carry_out(*id, standing, &self.switch, &self.election, |role| session.next_task(role, true))?
         {
             session.answer(&origin, answer);
         }

@@ -238,6 +238,33 @@ fn long_answers_follow_each_other() {
     assert_eq!(answered, [0, 1, 2, 3, 4, 5, 6, 7]);
 }
 
+/// A tool that asks for all flows and reads none was nobody else's affair, but for the memory: each answer waited as a whole.
+#[test]
+fn who_asks_for_much_and_reads_nothing_makes_room() {
+    const TOOLS: usize = 40;
+    let served = Served::begin();
+    let visit = || Peer::greet(UnixStream::connect(served.path("br0.mgmt")).expect("it listens"));
+    let mut tools: Vec<_> = (0..TOOLS).map(|_| visit()).collect();
+    tools.iter_mut().for_each(|tool| tool.say(5, many_flows()));
+    // Not all at once, whoever comes first.
+    served.until_reported("wait to be read, and others for room");
+    let made = served.asked.try_iter().filter(|asked| matches!(asked, Asked::Request(..))).count();
+    assert!((10..TOOLS * 3 / 4).contains(&made), "{made} answers of 2 MB");
+    let mut other = visit();
+    other.say(6, many_flows());
+    loop {
+        let (6, Body::MultipartReply(part)) = other.hear().expect("it goes on") else { panic!("flows") };
+        if !part.has_more {
+            break;
+        }
+    }
+    // Who has gone keeps no place.
+    drop(tools);
+    let mut last = visit();
+    last.say(7, many_flows());
+    assert!(last.is_answered());
+}
+
 #[test]
 fn it_can_be_listened_in() {
     let served = Served::begin();
