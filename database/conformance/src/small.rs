@@ -27,9 +27,9 @@ pub struct Costs {
     pub processor: f64,
 }
 
-/// The most that is right. Who opens is compiled for tests here, and takes up to twice as long as what users have.
+/// The most that is right, of what users have.
 const LIMITS: Costs = Costs {
-    openings: [Duration::from_millis(1), Duration::from_millis(2), Duration::from_millis(2)],
+    openings: [Duration::from_micros(500), Duration::from_millis(1), Duration::from_millis(1)],
     memory: 300 << 20,
     processor: 0.02,
 };

@@ -71,9 +71,9 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
     if let Some(line) = told.unread {
         return Err(format!("a client tells what nobody understands: {line}").into());
     }
-    let state = read_all(&database::open(&cluster.name())?)?;
+    let state = read(&cluster, read_all)?;
     let mut problems = if replication == Replication::None {
-        problems(&database::open(&cluster.name())?)?
+        read(&cluster, problems)?
     } else {
         problems_of_all(&mut cluster)?
     };
@@ -245,16 +245,33 @@ impl Clients {
 
 /// What is wrong with the database, also where others lead: what one replica has wrong is seen when that leads.
 fn problems_of_all(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
-    let mut all = problems(&database::open(&cluster.name())?)?;
+    let mut all = read(cluster, problems)?;
     for server in 0..SERVERS {
         let fault = Fault::End(server);
         cluster.strike(fault)?;
-        let found = problems(&database::open(&cluster.name())?)?;
+        let found = read(cluster, problems)?;
         all.extend(found.into_iter().map(|problem| format!("without server {server}: {problem}")));
         cluster.heal(fault)?;
         cluster.await_whole()?;
     }
     Ok(all)
+}
+
+/// Reads the database; again, if the snapshot went with a leader, as leaders go back some time after a fault.
+fn read<T>(cluster: &Cluster, look: impl Fn(&Connection) -> Result<T, Failure>) -> Result<T, Failure> {
+    let start = Instant::now();
+    loop {
+        match database::open(&cluster.name()).map_err(Failure::from).and_then(|connection| look(&connection))
+        {
+            Err(why) if lost_its_snapshot(&why) && start.elapsed() < PATIENCE => {}
+            read => return read,
+        }
+    }
+}
+
+fn lost_its_snapshot(why: &Failure) -> bool {
+    let error = why.downcast_ref().and_then(rusqlite::Error::sqlite_error);
+    error.is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_BUSY_SNAPSHOT)
 }
 
 /// Where what servers have left stays, if something is wrong.
