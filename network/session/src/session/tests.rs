@@ -246,6 +246,30 @@ fn echoes_barriers_and_settings_are_answered_in_order() {
 }
 
 #[test]
+fn a_question_with_a_long_answer_waits_for_its_turn_and_what_follows_for_it() {
+    let mut world = World::default();
+    let mut peer = world.peer(Kind::Controller);
+    let ports = MultipartRequest { has_more: false, body: RequestBody::Ports };
+    let said = [bytes(3, flow_mod(1)), bytes(4, Body::MultipartRequest(ports)), bytes(5, flow_mod(1))];
+    peer.session.receive(Time::ZERO, &said.concat());
+    let mut next = |has_turn| {
+        let task = peer.session.next_task(Role::Equal, has_turn).expect("it goes on");
+        (task.map(|task| task.origin.xid()), peer.session.wants_turn(), peer.session.listens())
+    };
+    assert_eq!(next(false), (Some(3), false, true));
+    assert_eq!([next(false), next(false)], [(None, true, false); 2]);
+    assert_eq!(next(true), (Some(4), false, true));
+    assert_eq!(next(false), (Some(5), false, true));
+    // What the other side says is not read while it waits: it is not taken for silent.
+    peer.session.receive(Time::ZERO, &said[1]);
+    assert_eq!(peer.session.next_task(Role::Equal, false), Ok(None));
+    for second in 1..10 {
+        let now = Time::ZERO + second * SECOND;
+        assert_eq!(peer.session.expire(now), Ok(()));
+    }
+}
+
+#[test]
 fn what_is_malformed_is_an_error_and_the_session_goes_on() {
     let mut world = World::default();
     let mut peer = world.peer(Kind::Controller);
