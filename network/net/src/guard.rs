@@ -8,12 +8,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// After so long, who was asked to end is killed.
@@ -24,6 +24,8 @@ pub(crate) struct Guard {
     process: Child,
     /// Open as long as the network's process lives. Nothing while the guard is to end.
     lifeline: Option<ChildStdin>,
+    /// A byte for each namespace that it has open: a name alone would mean nothing once the network's process is gone.
+    opened: Option<ChildStderr>,
     ended: OwnedFd,
 }
 
@@ -43,14 +45,15 @@ impl Guard {
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(lock.share()?)
-            // Whoever waits for all that the network's process says is not to wait for this one.
-            .stderr(Stdio::null())
+            // Not the network's own: whoever waits for all that it says is not to wait for this one.
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(Error::cannot("start a guard"))?;
         let pid = Pid::from_child(&process);
         let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(Error::cannot("watch the guard"))?;
         let lifeline = process.stdin.take();
-        let mut guard = Self { process, lifeline, ended };
+        let opened = process.stderr.take();
+        let mut guard = Self { process, lifeline, opened, ended };
         namespaces.into_iter().try_for_each(|namespace| guard.watch(namespace))?;
         Ok(guard)
     }
@@ -58,7 +61,9 @@ impl Guard {
     /// One more namespace whose processes are to end with the network.
     pub(crate) fn watch(&mut self, namespace: &Namespace) -> Result<(), Error> {
         let Some(lifeline) = &mut self.lifeline else { return Ok(()) };
-        writeln!(lifeline, "{}", namespace.path().display()).map_err(Error::cannot("tell the guard"))
+        writeln!(lifeline, "{}", namespace.path().display()).map_err(Error::cannot("tell the guard"))?;
+        let Some(opened) = &mut self.opened else { return Ok(()) };
+        opened.read_exact(&mut [0]).map_err(Error::cannot("hear of the guard"))
     }
 
     pub(crate) fn process(&self) -> u32 {
@@ -86,7 +91,13 @@ impl Drop for Guard {
 pub(crate) fn stand(directory: &Path) -> Result<(), Error> {
     // One that is gone by now has no processes.
     let lines = io::stdin().lock().lines().map_while(Result::ok);
-    let namespaces: Vec<_> = lines.filter_map(|path| Namespace::open(Path::new(&path)).ok()).collect();
+    let open = |path: String| {
+        let namespace = Namespace::open(Path::new(&path)).ok();
+        // Who would hear it may be gone.
+        let _ = io::stderr().write_all(b".");
+        namespace
+    };
+    let namespaces: Vec<_> = lines.filter_map(open).collect();
     end_all(&namespaces);
     drop(namespaces);
     fs::remove_dir_all(directory).map_err(Error::cannot(format!("remove {}", directory.display())))
