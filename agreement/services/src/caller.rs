@@ -96,9 +96,7 @@ impl Charter {
         }
         Err(last.unwrap_or(CallError::Group(GroupError::Even(0))))
     }
-}
 
-impl Charter {
     /// Why those replicas cannot be reached that cannot.
     #[must_use]
     pub fn unreachable(&self) -> Vec<CallError> {

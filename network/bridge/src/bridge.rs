@@ -86,6 +86,7 @@ impl Bridge {
         let _ = shared.mailbox.set(datapath.sender());
         let _ = shared.sessions.set(Sessions::new(requests, report));
         let links = Links::start(name, shared.clone())?;
+        // New, too.
         let _ = shared.interfaces.set(links.interfaces());
         Ok(Self { datapath, links, shared, tunnels: Mutex::default(), mode: Mutex::default() })
     }
