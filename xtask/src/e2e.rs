@@ -181,7 +181,7 @@ fn drop_in(build: Build) -> Result<PathBuf> {
 fn open_vswitch() -> Result {
     // Of the whole workspace, so that nothing is built anew with other features.
     let test = ["test", "--workspace", "--locked", "--test", "all", "--", "--ignored", "programs::"];
-    run::run(run::cargo(&test).env("FULMAR_PYTHON", install::python()?))
+    run::run_tests(run::cargo(&test).env("FULMAR_PYTHON", install::python()?))
 }
 
 /// A step that panicked has left nothing half done in it.

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: what every change must pass.
 
-use crate::run::{Result, cargo, command, metadata, output, root, run, side_by_side, steps};
+use crate::run::{Result, cargo, command, metadata, output, root, run, run_tests, side_by_side, steps};
 use crate::{deny, tidy};
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -31,13 +31,13 @@ pub(crate) fn test() -> Result {
     ]);
     let tested = side_by_side(&[
         &[
-            ("tests of programs", &|| run(&mut tests(&["--test", OF_PROGRAMS]))),
+            ("tests of programs", &|| run_tests(&mut tests(&["--test", OF_PROGRAMS]))),
             ("tests on a server", &|| on_servers("1", &["fuzz::"])),
             ("tests on three servers", &|| on_servers("3", &[])),
         ],
         &[
             ("other tests", &other_tests),
-            ("examples in documentation", &|| run(&mut tests(&["--doc"]))),
+            ("examples in documentation", &|| run_tests(&mut tests(&["--doc"]))),
             ("simulations", &|| simulate(1)),
         ],
         &[
@@ -79,7 +79,7 @@ fn other_tests() -> Result {
     let names: BTreeSet<&str> = names.filter(|name| *name != OF_PROGRAMS).collect();
     let mut others = tests(&["--lib", "--bins"]);
     others.args(names.into_iter().flat_map(|name| ["--test", name]));
-    run(&mut others)
+    run_tests(&mut others)
 }
 
 /// Workspaces of their own, which the root's `Cargo.toml` leaves out.
@@ -120,7 +120,7 @@ fn first_seed() -> Result<u64> {
 fn seeds(which: &[&str], named: &[&str], first: u64, count: u32) -> Result {
     let mut test = tests(which);
     test.env("FULMAR_FIRST_SEED", first.to_string()).env("FULMAR_SEEDS", count.to_string());
-    run(test.arg("--").args(named))
+    run_tests(test.arg("--").args(named))
 }
 
 /// The tests that see SQL only, with their databases on a cluster of so many servers, and more that pass there. The fuzz
@@ -129,5 +129,5 @@ fn on_servers(count: &str, more: &[&str]) -> Result {
     let mut test = tests(&["--test", OF_PROGRAMS, "--"]);
     test.args(["hermitage::", "kill::", "schema::", "slt::", "spread::", "transfers::", "unread::"])
         .args(more);
-    run(test.env("FULMAR_ON_SERVERS", count))
+    run_tests(test.env("FULMAR_ON_SERVERS", count))
 }

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Why a task failed, in words for whoever runs it.
@@ -85,6 +86,43 @@ pub(crate) fn run(command: &mut Command) -> Result {
     println!("$ {line}");
     let status = command.status().map_err(|error| format!("{line}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{line}: {status}")) }
+}
+
+/// Runs tests with their output shown; an error says what each that failed has printed, as much else may come after it.
+pub(crate) fn run_tests(command: &mut Command) -> Result {
+    let line = command_line(command);
+    println!("$ {line}");
+    let failed = |error: std::io::Error| format!("{line}: {error}");
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut reasons = Reasons::default();
+    for line in BufReader::new(child.stdout.take().expect("it is piped")).split(b'\n') {
+        let line = line.map_err(failed)?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        reasons.note(&line);
+    }
+    let status = child.wait().map_err(failed)?;
+    if status.success() { Ok(()) } else { Err(format!("{line}: {status}{}", reasons.told)) }
+}
+
+/// What tests that failed have printed, out of all that a run of tests prints.
+#[derive(Default)]
+struct Reasons {
+    told: String,
+    /// Within what one has printed.
+    inside: bool,
+}
+
+impl Reasons {
+    fn note(&mut self, line: &str) {
+        let begins = line.starts_with("---- ") && line.ends_with(" ----");
+        // The names of all that failed follow.
+        self.inside = (self.inside || begins) && line != "failures:";
+        if self.inside && !line.is_empty() {
+            self.told.push('\n');
+            self.told.push_str(line);
+        }
+    }
 }
 
 /// What cargo tells of packages.
@@ -184,6 +222,17 @@ mod tests {
         };
         let result = side_by_side(&[&[("left", &meet)], &[("right", &meet), ("later", &|| Ok(()))]]);
         assert_eq!(result, Err("failed: left: broken; right: broken".into()));
+    }
+
+    #[test]
+    fn why_tests_failed_is_said_at_the_end() {
+        let printed = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n\n\
+            thread 'b' panicked at tests/b.rs:3:5:\nit broke\n\nfailures:\n    b\n\ntest result: FAILED.\n";
+        let script = format!("printf '%s' \"{printed}\"; exit 101");
+        let failure = run_tests(&mut command("sh", &["-c", &script])).expect_err("it fails");
+        let reasons = "\n---- b stdout ----\nthread 'b' panicked at tests/b.rs:3:5:\nit broke";
+        assert!(failure.ends_with(&format!("exit status: 101{reasons}")), "{failure}");
+        assert_eq!(run_tests(&mut command("true", &[])), Ok(()));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::chaos;
 use crate::fuzz::fuzz;
 use crate::gate::simulate;
-use crate::run::{Build, Result, Step, build_trial, cargo, command, run, side_by_side, steps};
+use crate::run::{Build, Result, Step, build_trial, cargo, command, run, run_tests, side_by_side, steps};
 
 /// How long to soak.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ pub(crate) fn soak(length: Length) -> Result {
             Length::Slice => Ok(()),
             Length::Full => {
                 let test = ["test", "--workspace", "--locked", "--test", "all", "--", "says_anything"];
-                run(cargo(&test).env("FULMAR_ROUNDS", "200"))
+                run_tests(cargo(&test).env("FULMAR_ROUNDS", "200"))
             }
         }),
         ("replicas killed and stopped", &|| match length {
@@ -69,7 +69,7 @@ pub(crate) fn soak(length: Length) -> Result {
             Length::Slice => Ok(()),
             Length::Full => {
                 let test = ["test", "--workspace", "--locked", "--test", "all", "--", "lose_nothing"];
-                run(cargo(&test).env("FULMAR_ROUNDS", "50"))
+                run_tests(cargo(&test).env("FULMAR_ROUNDS", "50"))
             }
         }),
         ("switches", &|| match length {
@@ -78,7 +78,7 @@ pub(crate) fn soak(length: Length) -> Result {
             Length::Full => {
                 let test =
                     ["test", "--workspace", "--locked", "--test", "all", "--", "barrier::", "garbage::"];
-                run(cargo(&test).env("FULMAR_ROUNDS", "100000").env("FULMAR_GARBAGE", "10000"))
+                run_tests(cargo(&test).env("FULMAR_ROUNDS", "100000").env("FULMAR_GARBAGE", "10000"))
             }
         }),
         ("agreement among liars", &|| {

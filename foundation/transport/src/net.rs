@@ -351,10 +351,12 @@ impl Net {
         };
         self.notices.push(notice);
         if let Stage::Open(peer) | Stage::Answer(peer) = connection.stage
-            && self.routes.end(peer, key)
-            && matches!(connection.stage, Stage::Open(_))
+            && self.routes.end(peer, key, |key| claims::standing(&self.connections, key))
         {
-            self.disconnected.push(peer);
+            self.inherited(peer);
+            if matches!(connection.stage, Stage::Open(_)) {
+                self.disconnected.push(peer);
+            }
         }
     }
 

@@ -5,10 +5,10 @@
 //! | connection | is | read from | sent to on |
 //! | --- | --- | --- | --- |
 //! | route | open, or dialed and not answered yet | yes | yes |
-//! | claimant | open, came in while the route was open and heard | yes | no |
+//! | claimants, a few | open, came in while the route was open and heard, or were the route before | yes | no |
 //! | call | dialed while the route is open, for one of the [purposes](Purpose), not answered yet | its answer | its greeting |
 //!
-//! When the route ends the claimant takes its place, or else the call does.
+//! When the route ends a claimant takes its place, or else the call does. Whose route was not dialed, and was contested, is owed a call.
 
 use crate::hello::FIRST_CLIENT;
 use fulmar_node::{NodeId, Time};
@@ -33,8 +33,8 @@ pub(crate) enum Purpose {
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     routes: BTreeMap<NodeId, u64>,
-    /// Each is of a server that has an open route.
-    claimants: BTreeMap<NodeId, u64>,
+    /// Those of servers that have an open route, in the order in which they came to be it. None is empty.
+    claimants: BTreeMap<NodeId, Vec<u64>>,
     /// Each is of a server that has an open route.
     calls: BTreeMap<NodeId, (u64, Purpose)>,
     /// When each server was last called to verify its name. Only servers whose addresses are known are.
@@ -50,14 +50,12 @@ impl Routes {
 
     /// How many connections have names.
     pub(crate) fn count(&self) -> usize {
-        self.routes.len() + self.claimants.len()
+        self.routes.len() + self.claimants.values().map(Vec::len).sum::<usize>()
     }
 
     /// Makes a connection the route, whatever it was; answers with the route before.
     pub(crate) fn set(&mut self, peer: NodeId, key: u64) -> Option<u64> {
-        if self.claimants.get(&peer) == Some(&key) {
-            self.claimants.remove(&peer);
-        }
+        self.end_claim(peer, key);
         self.routes.insert(peer, key)
     }
 
@@ -68,24 +66,36 @@ impl Routes {
         }
     }
 
-    /// Makes a connection the claimant; answers with the claimant before.
-    pub(crate) fn claim(&mut self, peer: NodeId, key: u64) -> Option<u64> {
-        self.claimants.insert(peer, key)
+    /// Makes a connection a claimant.
+    pub(crate) fn claim(&mut self, peer: NodeId, key: u64) {
+        self.claimants.entry(peer).or_default().push(key);
     }
 
-    pub(crate) fn claimants(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        self.claimants.iter().map(|(&peer, &key)| (peer, key))
+    fn end_claim(&mut self, peer: NodeId, key: u64) {
+        if let Some(claimants) = self.claimants.get_mut(&peer) {
+            claimants.retain(|&claimant| claimant != key);
+            if claimants.is_empty() {
+                self.claimants.remove(&peer);
+            }
+        }
     }
 
-    pub(crate) fn has_claimants(&self) -> bool {
-        !self.claimants.is_empty()
+    /// The claimants of each server's name.
+    pub(crate) fn claimants(&self) -> impl Iterator<Item = (NodeId, &[u64])> {
+        self.claimants.iter().map(|(&peer, claimants)| (peer, &claimants[..]))
+    }
+
+    pub(crate) fn claimants_of(&self, peer: NodeId) -> &[u64] {
+        self.claimants.get(&peer).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether names are contested.
+    pub(crate) fn are_contested(&self) -> bool {
+        !self.claimants.is_empty() || !self.owed.is_empty()
     }
 
     /// Whether a server may be called now to verify its name. If not yet, it is owed a call.
     pub(crate) fn may_verify(&mut self, peer: NodeId, now: Time) -> bool {
-        if !self.claimants.contains_key(&peer) {
-            return false;
-        }
         let is_recent = self.verified.get(&peer).is_some_and(|&last| now.since(last) < QUIET);
         let may = !is_recent && !self.calls.contains_key(&peer);
         if !may {
@@ -133,15 +143,14 @@ impl Routes {
         self.calls.remove(&peer).map(|(_, purpose)| purpose)
     }
 
-    /// A connection is no more that is no call. Whether it was the route.
-    pub(crate) fn end(&mut self, peer: NodeId, key: u64) -> bool {
-        if self.claimants.get(&peer) == Some(&key) {
-            self.claimants.remove(&peer);
-        }
+    /// A connection is no more that is no call. Whether it was the route; then the claimant with the best standing is it.
+    pub(crate) fn end<S: Ord>(&mut self, peer: NodeId, key: u64, standing: impl Fn(u64) -> S) -> bool {
+        self.end_claim(peer, key);
         if self.routes.get(&peer) != Some(&key) {
             return false;
         }
-        let claimant = self.claimants.remove(&peer);
+        let claimant = self.claimants_of(peer).iter().copied().max_by_key(|&claimant| standing(claimant));
+        claimant.into_iter().for_each(|claimant| self.end_claim(peer, claimant));
         let next = claimant.or_else(|| self.calls.remove(&peer).map(|(call, _)| call));
         match next {
             Some(next) => drop(self.routes.insert(peer, next)),
@@ -158,19 +167,22 @@ mod tests {
     const PEER: NodeId = NodeId(1);
 
     #[test]
-    fn the_claimant_follows_the_route_and_the_call_follows_both() {
+    fn claimants_follow_the_route_and_the_call_follows_both() {
         let mut routes = Routes::default();
         assert_eq!(routes.set(PEER, 1), None);
         routes.cross(PEER, 2);
-        assert_eq!(routes.claim(PEER, 3), None);
-        assert_eq!(routes.claim(PEER, 4), Some(3));
-        assert_eq!((routes.get(PEER), routes.count()), (Some(2), 2));
-        assert!(!routes.end(PEER, 3), "it is no claimant any more");
-        assert!(routes.end(PEER, 2));
-        assert_eq!((routes.get(PEER), routes.call(PEER)), (Some(4), Some(1)));
-        assert!(routes.end(PEER, 4));
+        (3..7).for_each(|claimant| routes.claim(PEER, claimant));
+        assert_eq!((routes.get(PEER), routes.count()), (Some(2), 5));
+        // The odd ones stand better.
+        let end = |routes: &mut Routes, key| routes.end(PEER, key, |claimant| (claimant % 2, claimant));
+        assert!(!end(&mut routes, 3), "it was no route");
+        for (ended, next) in [(2, 5), (5, 6), (6, 4)] {
+            assert!(end(&mut routes, ended));
+            assert_eq!((routes.get(PEER), routes.call(PEER)), (Some(next), Some(1)));
+        }
+        assert!(end(&mut routes, 4) && !routes.are_contested());
         assert_eq!((routes.get(PEER), routes.call(PEER)), (Some(1), None));
-        assert!(routes.end(PEER, 1));
+        assert!(end(&mut routes, 1));
         assert_eq!((routes.get(PEER), routes.count()), (None, 0));
     }
 
@@ -179,8 +191,6 @@ mod tests {
         let mut routes = Routes::default();
         let mut now = Time::ZERO + QUIET;
         routes.set(PEER, 1);
-        assert!(!routes.may_verify(PEER, now) && routes.take_owed().is_empty(), "nobody claims the name");
-        routes.claim(PEER, 2);
         assert!(routes.may_verify(PEER, now));
         routes.verify(PEER, Some(3), now);
         now = now + QUIET;

@@ -51,7 +51,7 @@ impl Net {
         let watch = self.limits.idle.is_some() && !self.connections.is_empty();
         self.next_sweep = None;
         let waiting =
-            self.exempt.is_some() || self.routes.has_claimants() || self.connections.values().any(greeting);
+            self.exempt.is_some() || self.routes.are_contested() || self.connections.values().any(greeting);
         if watch || waiting || self.doors.iter().any(|door| !door.open) {
             self.plan_sweep();
         }

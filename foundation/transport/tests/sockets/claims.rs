@@ -1,6 +1,6 @@
 //! Who says another's name, and who only takes up room.
 
-use crate::fixtures::{ONE, Running, THREE, TWO, client, client_of};
+use crate::fixtures::{ONE, PROTOCOL, Running, THREE, TWO, client, client_of};
 use crate::processes::{Ask, Caller};
 use crate::raw;
 use fulmar_transport::{Limits, LinkError, Notice, Refusal};
@@ -72,16 +72,17 @@ fn who_claims_a_name_that_answers_displaces_nobody() {
             }
         }
     });
-    let mut last = greeted(&one, 2);
-    for _ in 0..5 {
-        let mut older = std::mem::replace(&mut last, greeted(&one, 2));
-        assert_eq!(older.read(&mut [0]).unwrap(), 0, "one claimant of a name is enough");
+    let mut claimants: Vec<_> = (0..20).map(|_| greeted(&one, 2)).collect();
+    for older in &mut claimants[..4] {
+        assert_eq!(older.read(&mut [0]).unwrap(), 0, "sixteen claimants of a name are enough");
     }
     relays(&one, 2);
     is_over.store(true, SeqCst);
     in_time(move || asking.join().unwrap());
-    last.set_nonblocking(true).unwrap();
-    assert_eq!(last.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    for last in &mut claimants[4..] {
+        last.set_nonblocking(true).unwrap();
+        assert_eq!(last.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
     assert_eq!(two.handle.counters().unwrap().connections, 1, "nothing is to be verified");
     one.stop();
     two.stop();
@@ -100,6 +101,22 @@ fn who_claims_a_name_is_heard_when_the_other_has_ended() {
     assert!(matches!(server.await_notice(closed), LinkError::Ended));
     assert!(is_answered(&mut second, 3));
     server.stop();
+}
+
+/// Who had said its name was the server for good when that had ended, whatever came of it.
+#[test]
+fn who_claims_the_name_of_a_server_that_ends_does_not_inherit_it() {
+    let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+    one.handle.address(TWO, two.address.clone());
+    relays(&one, 2);
+    let _claims = greeted(&one, 2);
+    let address = two.stop();
+    one.await_notice(closed);
+    let two = Running::at(&address.to_string(), TWO, PROTOCOL, Limits::default());
+    // It is called, and calls nobody.
+    relays(&one, 2);
+    one.stop();
+    two.stop();
 }
 
 /// Its machine lost power, and is back before the server has noticed.
@@ -130,27 +147,27 @@ fn a_claim_that_cannot_be_verified_changes_nothing() {
 }
 
 #[test]
-fn a_claim_from_before_the_servers_met_ends_when_the_server_itself_calls() {
+fn a_claim_from_before_the_servers_met_is_none_when_the_server_itself_calls() {
     let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
     one.handle.address(TWO, two.address.clone());
     two.handle.address(ONE, one.address.clone());
     let mut stranger = greeted(&one, 2);
-    let mut talks = stranger.try_clone().unwrap();
-    let talking = thread::spawn(move || {
-        while talks.write_all(&raw::question(1, 0)).is_ok() {
-            thread::sleep(Duration::from_millis(5));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let talking = thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(SeqCst) && stranger.write_all(&raw::question(1, 0)).is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
         }
     });
     let mut asks = client(Caller::new([TWO]).with_retry(Duration::from_millis(5)));
     asks.address(TWO, two.address.clone());
-    let asking = thread::spawn(move || asks.request(Ask::relayed(&[1])).unwrap());
+    in_time(move || asks.request(Ask::relayed(&[1])).unwrap());
     // Somebody has the name once more, and it helps nothing.
-    one.await_notice(|notice| matches!(notice, Notice::Closed { peer: TWO, .. }).then_some(()));
     let _again = greeted(&one, 2);
     relays(&one, 2);
-    in_time(move || asking.join().unwrap());
-    // It ends in one way or the other.
-    in_time(move || drop(std::io::copy(&mut stranger, &mut std::io::sink())));
+    is_over.store(true, SeqCst);
     talking.join().unwrap();
     one.stop();
     two.stop();

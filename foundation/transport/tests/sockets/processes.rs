@@ -39,6 +39,8 @@ pub(crate) const LARGE_ANSWER: usize = 1 << 20;
 
 /// Tells an answer from a question.
 const ANSWER: u64 = 1 << 63;
+/// Tells what is relayed: no number of it is one of a question, which may stand for something.
+const RELAYED: u64 = 1 << 62;
 
 /// Sends back what it receives: at once, or when a record of it is durable, or when the servers on its path have.
 #[derive(Debug, Default)]
@@ -79,8 +81,9 @@ impl Process for Echo {
         } else if !parcel.path.is_empty() {
             let next = parcel.path.remove(0);
             self.next_tag += 1;
-            self.relayed.insert(self.next_tag, (from, parcel.tag | ANSWER));
-            out.send(NodeId(next.into()), Parcel { tag: self.next_tag, ..parcel });
+            let tag = self.next_tag | RELAYED;
+            self.relayed.insert(tag, (from, parcel.tag | ANSWER));
+            out.send(NodeId(next.into()), Parcel { tag, ..parcel });
         } else {
             if parcel.tag == ASKS_FOR_MUCH.into() {
                 parcel.body.resize(LARGE_ANSWER, ASKS_FOR_MUCH);
