@@ -260,7 +260,12 @@ fn many_databases_take_no_more_threads_than_some() {
         }
     }
     let most = before + 4 * 64;
-    assert!(threads() <= most, "{} threads, not {most}", threads());
+    // A shard that has much to merge has one more until that is done.
+    let end = Instant::now() + Duration::from_secs(60);
+    while threads() > most {
+        assert!(Instant::now() < end, "{} threads, not {most}", threads());
+        std::thread::yield_now();
+    }
     assert!(connections.iter().all(|connection| count(connection) == 2));
 }
 
