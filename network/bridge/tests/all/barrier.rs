@@ -76,12 +76,13 @@ fn the_next_packet_after_a_barrier_is_treated_as_asked() {
     println!("{tries} of {tries}, with {warm} other packets");
 }
 
-/// At which of these a packet arrives; the others are counted meanwhile.
+/// At which of these a packet arrives. The others are counted meanwhile, of which one more must have come for each such packet: else no cache
+/// has what was asked for before.
 fn arrival(receivers: &mut [Port; 2], number: u64, warm: &AtomicU64) -> Option<usize> {
-    // A packet that is lost is waited for so long.
+    // What is lost is waited for so long.
     let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+    let mut found = None;
     loop {
-        let mut found = None;
         for (index, receiver) in receivers.iter_mut().enumerate() {
             let each = |frame: fulmar_port::Frame<'_>| match number_of(frame.bytes()) {
                 Some(WARM) => drop(warm.fetch_add(1, SeqCst)),
@@ -90,13 +91,13 @@ fn arrival(receivers: &mut [Port; 2], number: u64, warm: &AtomicU64) -> Option<u
             };
             receiver.receive(64, each).expect("it is up");
         }
-        if found.is_some() {
+        if found.is_some() && warm.load(SeqCst) > number {
             return found;
         }
         let [one, two] = &*receivers;
         let mut fds = [PollFd::new(one, PollFlags::IN), PollFd::new(two, PollFlags::IN)];
         if poll(&mut fds, Some(&patience)).expect("it polls") == 0 {
-            return None;
+            return found;
         }
     }
 }
