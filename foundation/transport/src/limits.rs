@@ -24,7 +24,7 @@ pub struct Limits {
     pub unread: usize,
     /// Connections at one time, of clients and servers; at most half as many as the process may have descriptors: the others are for its
     /// files, for who is at his greeting, and for calls to servers. Beyond, the client that is idle longest makes room for who comes, if it
-    /// has been for a second; so does who says the name of a server whose address is not known. One whose address is known is let in. Eight of
+    /// has been for a second; so does who may have invented the server's name that it says. A server whose address is known is let in. Eight of
     /// them, or an eighth if that is less, are for clients on the server's own machine.
     pub connections: usize,
     /// How long a client may be silent before its connection is closed. Nothing: as long as there is room.

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// A connection on which nothing came for so long may have lost its other end. As long there is between two calls of one
-/// server that verify a name.
+/// server that verify a name, and up to eight times as long while nobody answers.
 pub(crate) const QUIET: Duration = Duration::from_secs(1);
 
 /// Why a server is called that has an open route.
@@ -30,6 +30,21 @@ pub(crate) enum Purpose {
     Renew,
 }
 
+/// Calls that verify a server's name.
+#[derive(Clone, Copy, Debug)]
+struct Verified {
+    last: Time,
+    /// How many were not answered since one was.
+    unanswered: u32,
+}
+
+impl Verified {
+    /// How long after the last one the next may follow.
+    fn pause(self) -> Duration {
+        QUIET * (1 << self.unanswered.saturating_sub(1).min(3))
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     routes: BTreeMap<NodeId, u64>,
@@ -37,8 +52,8 @@ pub(crate) struct Routes {
     claimants: BTreeMap<NodeId, Vec<u64>>,
     /// Each is of a server that has an open route.
     calls: BTreeMap<NodeId, (u64, Purpose)>,
-    /// When each server was last called to verify its name. Only servers whose addresses are known are.
-    verified: BTreeMap<NodeId, Time>,
+    /// How each server was called to verify its name. Only servers whose addresses are known are.
+    verified: BTreeMap<NodeId, Verified>,
     /// Servers that are to be called to verify their names, as soon as they may.
     owed: BTreeSet<NodeId>,
 }
@@ -96,7 +111,7 @@ impl Routes {
 
     /// Whether a server may be called now to verify its name. If not yet, it is owed a call.
     pub(crate) fn may_verify(&mut self, peer: NodeId, now: Time) -> bool {
-        let is_recent = self.verified.get(&peer).is_some_and(|&last| now.since(last) < QUIET);
+        let is_recent = self.verified.get(&peer).is_some_and(|calls| now.since(calls.last) < calls.pause());
         let may = !is_recent && !self.calls.contains_key(&peer);
         if !may {
             self.owed.insert(peer);
@@ -106,10 +121,16 @@ impl Routes {
 
     /// A server is called, unless that has failed at once.
     pub(crate) fn verify(&mut self, peer: NodeId, key: Option<u64>, now: Time) {
-        self.verified.insert(peer, now);
+        let calls = self.verified.entry(peer).or_insert(Verified { last: now, unanswered: 0 });
+        *calls = Verified { last: now, unanswered: calls.unanswered.saturating_add(1) };
         if let Some(key) = key {
             self.calls.insert(peer, (key, Purpose::Verify));
         }
+    }
+
+    /// A server has answered that was called to verify its name.
+    pub(crate) fn answered(&mut self, peer: NodeId) {
+        self.verified.entry(peer).and_modify(|calls| calls.unanswered = 0);
     }
 
     /// A server is called as its route stands still.
@@ -187,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_verified_by_one_call_at_a_time_and_one_in_a_second() {
+    fn a_name_is_verified_by_one_call_at_a_time_and_ever_less_often_while_nobody_answers() {
         let mut routes = Routes::default();
         let mut now = Time::ZERO + QUIET;
         routes.set(PEER, 1);
@@ -200,5 +221,13 @@ mod tests {
         assert!(routes.may_verify(PEER, now));
         routes.verify(PEER, None, now);
         assert!(!routes.may_verify(PEER, now), "the last call was just now");
+        for pause in [2, 4, 8, 8] {
+            assert!(!routes.may_verify(PEER, now + QUIET * pause - Duration::from_nanos(1)));
+            now = now + QUIET * pause;
+            assert!(routes.may_verify(PEER, now));
+            routes.verify(PEER, None, now);
+        }
+        routes.answered(PEER);
+        assert!(routes.may_verify(PEER, now + QUIET));
     }
 }

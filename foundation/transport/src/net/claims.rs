@@ -1,19 +1,19 @@
 //! Which connection in a server's name is the one on which it is sent to.
 //!
-//! Names are believed as they are said, by whoever can reach the port. So a connection takes the route of another only if that has
-//! been silent; else it is a claimant, and the server is called at its address: who answers there has the name.
+//! Names are believed as they are said, by whoever can reach the port. So a connection is a claimant while another is the route, and the
+//! server is called at its address: who answers there has the name. A route that was dialed is never given up for one that came in, unless
+//! what is sent on it does not arrive.
 //!
-//! Two servers whose names are claimed again and again each send on what they have dialed, and read that of the other among the claimants
-//! in its name. So there is room for some, and those make room first that have said nothing but a name.
+//! Two servers that have both dialed each send on their own connection, and read that of the other among the claimants in its name. So there
+//! is room for some, and those make room first that have said nothing but a name.
 
-use super::{Connection, Net, Stage};
+use super::{Connection, LARGE, Net, Stage};
 use crate::hello::FIRST_CLIENT;
 use crate::link::LinkError;
 use crate::notice::Notice;
 use crate::routes::{Purpose, QUIET};
 use fulmar_node::{NodeId, Time};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// So many there are at most in a name, beside the route.
 const CLAIMANTS: usize = 16;
@@ -30,9 +30,9 @@ impl Connection {
         matches!(self.stage, Stage::Open(_))
     }
 
-    /// Nothing came for so long, nor is there anything to read: after a long turn that is to be read first.
-    fn is_quiet(&self, now: Time, long: Duration) -> bool {
-        !self.readable && now.since(self.heard) >= long
+    /// Nothing came for some time, nor is there anything to read: after a long turn that is to be read first.
+    fn is_quiet(&self, now: Time) -> bool {
+        !self.readable && now.since(self.heard) >= QUIET
     }
 }
 
@@ -44,12 +44,10 @@ impl Net {
         match before {
             None => drop(self.routes.set(peer, key)),
             Some(before) if !before.is_open() => self.routes.cross(peer, key),
-            // Both have dialed, and this one was answered before it has heard the other.
-            Some(before) if before.dialed && now.since(before.begun) < QUIET && peer < self.me => {
-                self.agree(peer, key);
+            Some(before) if !before.dialed && before.is_quiet(now) => {
+                self.claims.push(peer);
+                self.replace(peer, key);
             }
-            // One that was dialed leads to the server, though that may speak elsewhere: it is called again.
-            Some(before) if !before.dialed && before.is_quiet(now, QUIET) => self.replace(peer, key),
             Some(_) => {
                 self.claims.push(peer);
                 self.claim(peer, key);
@@ -62,21 +60,27 @@ impl Net {
         match self.routes.end_call(peer, key) {
             // It is the route.
             None => {}
-            Some(Purpose::Verify) => {
-                self.agree(peer, key);
-                // What was sent before may have come to somebody else.
-                self.disconnected.push(peer);
-            }
+            Some(Purpose::Verify) => self.verified(peer, key),
             Some(Purpose::Renew) => self.renewed(peer, key),
-            // Both ends have dialed, and agree on the connection that the server with the lower name has dialed: each hears the
-            // other on its route.
-            Some(Purpose::Crossed) if self.me < peer => self.agree(peer, key),
-            Some(Purpose::Crossed) => self.claim(peer, key),
+            Some(Purpose::Crossed) => self.prefer(peer, key),
         }
     }
 
-    /// Makes a connection the route in place of an open one, which is read from still.
-    fn agree(&mut self, peer: NodeId, key: u64) {
+    /// A server has answered at its address.
+    fn verified(&mut self, peer: NodeId, key: u64) {
+        self.routes.answered(peer);
+        let before = self.routes.get(peer).and_then(|route| self.connections.get(&route));
+        if before.is_some_and(|before| before.link.unsent() >= LARGE) {
+            // It would be kept for who may be somebody else.
+            return self.replace(peer, key);
+        }
+        self.prefer(peer, key);
+        // What was sent before may have come to somebody else.
+        self.disconnected.push(peer);
+    }
+
+    /// Makes a connection that was dialed the route in place of an open one, which is read from still.
+    fn prefer(&mut self, peer: NodeId, key: u64) {
         if let Some(before) = self.routes.set(peer, key) {
             self.claim(peer, before);
         }
@@ -94,14 +98,15 @@ impl Net {
         self.routes.claim(peer, key);
         let claimants = self.routes.claimants_of(peer);
         if claimants.len() > CLAIMANTS
-            && let Some(&last) = claimants.iter().min_by_key(|&&key| standing(&self.connections, key))
+            && let older = claimants.iter().copied().filter(|&claimant| claimant != key)
+            && let Some(last) = older.min_by_key(|&claimant| standing(&self.connections, claimant))
         {
             self.close(last, LinkError::Replaced);
         }
         self.plan_sweep();
     }
 
-    /// A claimant has become the route, as that has ended: who says a name last must not have it for that.
+    /// Another connection has become the route, as that has ended: who says a name last must not have it for that.
     pub(super) fn inherited(&mut self, peer: NodeId) {
         if peer < FIRST_CLIENT && self.routes.get(peer).is_some() {
             self.claims.push(peer);
@@ -111,9 +116,9 @@ impl Net {
     /// Whether a server is to be called now because somebody has come in under its name.
     pub(crate) fn may_verify(&mut self, peer: NodeId) -> bool {
         let route = self.routes.get(peer).and_then(|route| self.connections.get(&route));
-        // A route that was dialed is heard from where the server is: that has been verified, unless it is silent.
-        let is_verified = |route: &Connection| route.dialed && !route.is_quiet(self.now, QUIET);
-        let may = route.is_some_and(|route| !is_verified(route)) && self.routes.may_verify(peer, self.now);
+        // A route that was dialed leads to where the server is: that has been verified.
+        let is_doubtful = |route: &Connection| route.is_open() && !route.dialed;
+        let may = route.is_some_and(is_doubtful) && self.routes.may_verify(peer, self.now);
         // What is owed is looked at again then.
         self.plan_sweep();
         may
@@ -133,7 +138,7 @@ impl Net {
         }
     }
 
-    /// Gives the places of routes that have fallen silent to claimants that are heard.
+    /// Gives the places of routes that are lost to claimants that are heard.
     pub(super) fn settle_claims(&mut self) {
         self.claims.extend(self.routes.take_owed());
         let best = |(peer, claimants): (NodeId, &[u64])| {
@@ -142,6 +147,7 @@ impl Net {
         };
         let taken: Vec<_> = self.routes.claimants().filter_map(best).collect();
         for (peer, key) in taken {
+            self.claims.push(peer);
             self.replace(peer, key);
         }
     }
@@ -150,13 +156,8 @@ impl Net {
     fn outlasts(&self, peer: NodeId, claimant: u64) -> bool {
         let route = self.routes.get(peer).and_then(|route| self.connections.get(&route));
         let Some((route, claimant)) = route.zip(self.connections.get(&claimant)) else { return false };
-        // Two servers that each send on what they have dialed must not both give that up.
-        let patience = if route.dialed && self.me < peer { QUIET * 3 } else { QUIET };
-        let is_heard = claimant.spoken.is_some_and(|spoken| spoken.since(route.heard) >= patience);
-        let is_silent = route.is_quiet(self.now, patience) && is_heard;
-        // What a server has sent on both before they agreed on one is long past. (Signs of life come on each.)
-        let speaks = |at: Time| at.since(claimant.begun) >= QUIET * 2 && self.now.since(at) < QUIET * 2;
-        let is_verified = claimant.dialed && !route.dialed && claimant.spoken.is_some_and(speaks);
-        is_silent || is_verified
+        // On what was dialed the server need not speak: it may do so on its own.
+        let is_lost = if route.dialed { route.is_stalled(self.now, QUIET) } else { route.is_quiet(self.now) };
+        is_lost && claimant.spoken.is_some_and(|spoken| spoken.since(route.heard) >= QUIET)
     }
 }

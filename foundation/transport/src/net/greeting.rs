@@ -16,7 +16,7 @@ impl Net {
         let is_server = hello.from.is_some_and(|peer| self.book.address(peer).is_some());
         let is_local = self.connections.get(&key).is_some_and(|connection| connection.link.is_local());
         let is_full = count >= self.limits.connections_for(is_local);
-        if is_full && !is_server && !self.make_room() {
+        if is_full && !self.make_room() && !is_server {
             return Err(Refusal::Full(count));
         }
         let peer = hello.from.unwrap_or_else(|| self.name_client());

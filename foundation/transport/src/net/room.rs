@@ -18,16 +18,17 @@ impl Connection {
 }
 
 impl Net {
-    /// Ends a connection that is idle, of a client or under the name of a server whose address is not known: one that has never
-    /// asked anything, or else the one that is so longest.
+    /// Ends a connection that is idle, of a client or of who may have invented the server's name that it says: one that has never asked
+    /// anything, or else the one that is so longest.
     /// Whether there is any.
     pub(super) fn make_room(&mut self) -> bool {
         let now = self.now;
         let idle = |(&key, connection): (&u64, &Connection)| {
             let makes_room = match connection.stage {
-                // Who says the name of a server of which nothing is known may be anybody.
+                // Who says the name of a server may be anybody, unless that is where the server is sent to.
                 Stage::Open(peer) => {
-                    peer >= FIRST_CLIENT || !connection.dialed && self.book.address(peer).is_none()
+                    let is_route = || self.book.address(peer).is_some() && self.routes.get(peer) == Some(key);
+                    peer >= FIRST_CLIENT || !connection.dialed && !is_route()
                 }
                 _ => false,
             };

@@ -51,6 +51,11 @@ impl Progress {
 }
 
 impl Connection {
+    /// Whether nothing that had left was acknowledged for so long, when that was last looked at.
+    pub(super) fn is_stalled(&self, now: Time, long: Duration) -> bool {
+        self.progress.unacknowledged > 0 && now.since(self.progress.since) >= long
+    }
+
     /// Whether nothing that has left was acknowledged for some time.
     fn stands_still(&mut self, now: Time) -> bool {
         // What is the matter with a connection that has failed is heard by reading it.

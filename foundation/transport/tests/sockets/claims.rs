@@ -3,14 +3,14 @@
 use crate::fixtures::{ONE, PROTOCOL, Running, THREE, TWO, client, client_of};
 use crate::processes::{Ask, Caller};
 use crate::raw;
-use fulmar_transport::{Limits, LinkError, Notice, Refusal};
+use fulmar_transport::{Address, Limits, LinkError, Notice, Refusal};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is not done by then is never done.
 const LONG: Duration = Duration::from_secs(30);
@@ -117,6 +117,60 @@ fn who_claims_the_name_of_a_server_that_ends_does_not_inherit_it() {
     relays(&one, 2);
     one.stop();
     two.stop();
+}
+
+/// Whoever talks may be as loud as the server, and more than there is room for: what is sent to the server goes where it is.
+#[test]
+fn who_talks_under_the_names_of_servers_does_not_become_them() {
+    let (one, two) = (Running::start(ONE, Limits::default()), Running::start(TWO, Limits::default()));
+    let both_hear = |one: &Running, two: &Running| {
+        one.handle.address(TWO, two.address.clone());
+        two.handle.address(ONE, one.address.clone());
+        relays(one, 2);
+        let mut asks = client(Caller::new([TWO]).with_retry(Duration::from_millis(5)));
+        asks.address(TWO, two.address.clone());
+        in_time(move || asks.request(Ask::relayed(&[1])).unwrap());
+    };
+    let is_over = AtomicBool::new(false);
+    let talks = |address: &Address, name: u8| -> std::io::Result<()> {
+        let mut stream = raw::try_connect(address)?;
+        stream.write_all(&raw::hello_of_server(name))?;
+        while !is_over.load(SeqCst) {
+            stream.write_all(&raw::question(1, 0))?;
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        for (server, name) in [(&one, 2), (&two, 1)].into_iter().cycle().take(40) {
+            let (address, talks, is_over) = (server.address.clone(), &talks, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(SeqCst) {
+                    // The server may be gone for a while, or let somebody else in.
+                    let _ = talks(&address, name);
+                }
+            });
+        }
+        let _over = Over(&is_over);
+        // Claims are settled once a second.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(2500) {
+            both_hear(&one, &two);
+        }
+        let one = Running::at(&one.stop().to_string(), ONE, PROTOCOL, Limits::default());
+        both_hear(&one, &two);
+        one.stop();
+        two.stop();
+    });
+}
+
+/// Says that it is over, whatever the reason.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
 }
 
 /// Its machine lost power, and is back before the server has noticed.

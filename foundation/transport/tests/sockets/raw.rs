@@ -40,10 +40,15 @@ pub(crate) fn question(tag: u8, length: usize) -> Vec<u8> {
 }
 
 pub(crate) fn connect(address: &Address) -> TcpStream {
+    try_connect(address).expect("the server runs")
+}
+
+/// To a server that may not run.
+pub(crate) fn try_connect(address: &Address) -> std::io::Result<TcpStream> {
     let Address::Tcp(address) = address else { panic!("{address} is no TCP address") };
-    let stream = TcpStream::connect(address).expect("the server runs");
-    stream.set_nodelay(true).expect("a TCP socket");
-    stream
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }
 
 pub(crate) fn frame(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
