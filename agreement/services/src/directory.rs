@@ -3,7 +3,7 @@
 use crate::chance::by_chance;
 use crate::journal::{Journal, JournalError};
 use crate::{Application, Charter};
-use fulmar_files::{lock_file, open_file, write_whole};
+use fulmar_files::{FileLock, lock_file, open_file, write_whole};
 use fulmar_node::NodeId;
 use fulmar_replication::applications::{Locks, Timestamps};
 use fulmar_replication::{Member, Record};
@@ -72,7 +72,7 @@ pub(crate) struct ReplicaDirectory {
     pub(crate) member: Member,
     pub(crate) journal: Journal,
     pub(crate) records: Vec<Record>,
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl ReplicaDirectory {

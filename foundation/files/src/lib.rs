@@ -57,7 +57,7 @@ mod threshold;
 mod whole;
 
 pub use door::{Door, Visit};
-pub use lock::lock_file;
+pub use lock::{FileLock, lock_file};
 pub use record_log::{RecordFormat, RecordLog, RecordLogError};
 pub use room::bytes_in;
 pub use socket::{NamedSocket, listen_in, remove_socket};

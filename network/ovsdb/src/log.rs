@@ -1,9 +1,8 @@
 //! The file of a database: a [`RecordLog`] that one process has, in which each record is synced before the next is written.
 
 use crate::journal::Journal;
-use fulmar_files::{RecordFormat, RecordLog, RecordLogError, lock_file};
+use fulmar_files::{FileLock, RecordFormat, RecordLog, RecordLogError, lock_file};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +48,7 @@ pub(crate) struct Log {
     /// Bytes that it had when it was last begun anew.
     begun: u64,
     /// Held for as long as this is.
-    _lock: File,
+    _lock: FileLock,
 }
 
 impl Log {

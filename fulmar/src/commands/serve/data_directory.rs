@@ -1,9 +1,9 @@
 //! A server's directory: which cluster it is of, as which of its servers, and that no other process is there.
 
 use fulmar_cluster::{FIRST, NodeId, new_cluster, new_server};
-use fulmar_files::{lock_file, write_whole};
+use fulmar_files::{FileLock, lock_file, write_whole};
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const SERVERS: &str = ".servers";
 /// A directory that is this process's as long as this lives.
 pub(super) struct DataDirectory {
     path: PathBuf,
-    _lock: File,
+    _lock: FileLock,
 }
 
 /// Whose directory it is.
