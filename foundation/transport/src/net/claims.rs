@@ -18,11 +18,9 @@ use std::collections::BTreeMap;
 /// So many there are at most in a name, beside the route.
 const CLAIMANTS: usize = 16;
 
-/// By what a claimant is preferred to others: this server has dialed it, and messages have come on it, the later the better.
-pub(super) fn standing(connections: &BTreeMap<u64, Connection>, key: u64) -> (bool, Option<Time>, u64) {
-    let (is_dialed, spoken) =
-        connections.get(&key).map_or((false, None), |claimant| (claimant.dialed, claimant.spoken));
-    (is_dialed, spoken, key)
+/// By what a claimant is preferred to others: messages have come on it, the later the better. None was dialed: those are routes.
+pub(super) fn standing(connections: &BTreeMap<u64, Connection>, key: u64) -> (Option<Time>, u64) {
+    (connections.get(&key).and_then(|claimant| claimant.spoken), key)
 }
 
 impl Connection {

@@ -1,7 +1,6 @@
 //! Room for who comes when there are as many connections as there may be.
 
 use super::{Connection, Net, Stage};
-use crate::hello::FIRST_CLIENT;
 use crate::link::LinkError;
 use fulmar_node::Time;
 use std::time::Duration;
@@ -24,16 +23,8 @@ impl Net {
     pub(super) fn make_room(&mut self) -> bool {
         let now = self.now;
         let idle = |(&key, connection): (&u64, &Connection)| {
-            let makes_room = match connection.stage {
-                // Who says the name of a server may be anybody, unless that is where the server is sent to.
-                Stage::Open(peer) => {
-                    let is_route = || self.book.address(peer).is_some() && self.routes.get(peer) == Some(key);
-                    peer >= FIRST_CLIENT || !connection.dialed && !is_route()
-                }
-                _ => false,
-            };
             let idle = connection.idle(now);
-            (makes_room && !connection.readable && idle >= SHORT).then_some((
+            (self.is_limited(key) && !connection.readable && idle >= SHORT).then_some((
                 connection.spoken.is_none(),
                 idle,
                 key,
